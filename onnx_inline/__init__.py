@@ -1,0 +1,40 @@
+"""ONNX graph passes centred on function inlining.
+
+Everything public is imported on first use, so that ``import onnx_inline`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from onnx_inline._version import __version__
+
+if TYPE_CHECKING:
+    from onnx_inline.errors import FileError, ModelError, OnnxInlineError, UnknownNameError
+
+#: public name -> the module that defines it
+_HOME = {
+    "OnnxInlineError": "errors",
+    "ModelError": "errors",
+    "FileError": "errors",
+    "UnknownNameError": "errors",
+}
+
+__all__ = [
+    "FileError",
+    "ModelError",
+    "OnnxInlineError",
+    "UnknownNameError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

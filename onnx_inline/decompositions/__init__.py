@@ -1,0 +1,1 @@
+"""The decompositions of onnx_inline."""

@@ -1,0 +1,1 @@
+"""The files of onnx_inline."""

@@ -1,0 +1,1 @@
+"""The targets of onnx_inline."""
