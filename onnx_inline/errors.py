@@ -35,3 +35,96 @@ class UnknownNameError(OnnxInlineError, LookupError):
         self.name, self.close = name, tuple(close)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
         super().__init__(message + hint)
+
+
+class InvalidModelError(ModelError):
+    """The model breaks a rule of the ONNX IR specification that the request depends on.
+
+    Attributes:
+        function: the function concerned, as text, or None for the main graph.
+    """
+
+    def __init__(self, message: str, *, function: str | None = None) -> None:
+        self.function = function
+        super().__init__(message)
+
+
+class FunctionCycleError(InvalidModelError):
+    """Functions call each other in a circle, so that inlining would never end.
+
+    Attributes:
+        cycle: the functions on the way round; the first is repeated at the end.
+    """
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        self.cycle = tuple(cycle)
+        super().__init__(
+            f"recursive functions cannot be inlined: the cycle is {' -> '.join(cycle)}; "
+            "take one of its calls out, or keep these functions",
+            function=cycle[0],
+        )
+
+
+class CallSiteError(InvalidModelError):
+    """A call does not fit the function that it calls.
+
+    Attributes:
+        site: the node that calls, as text.
+    """
+
+    def __init__(self, message: str, *, function: str, site: str) -> None:
+        self.site = site
+        super().__init__(f"cannot inline {function} at {site}: {message}", function=function)
+
+
+class OpsetConflictError(InvalidModelError):
+    """A function body was written for another opset version than the graph it goes into, and cannot be converted.
+
+    Attributes:
+        operator: the operator that differs between the versions, or "" for the whole domain.
+        domain: the operator's domain.
+        needs: the version the body was written for.
+        has: the version the graph imports.
+    """
+
+    def __init__(
+        self, *, function: str, operator: str, domain: str, needs: int, has: int, reason: str = ""
+    ) -> None:
+        self.operator, self.domain, self.needs, self.has = operator, domain, needs, has
+        what = f"operator {operator}" if operator else "its operators"
+        super().__init__(
+            f"cannot inline {function}: {what} of {domain or 'ai.onnx'} {needs} cannot be converted to "
+            f"version {has}, which the model imports{f' ({reason})' if reason else ''}; "
+            "convert the model or the function first, or keep the function",
+            function=function,
+        )
+
+
+class ModelTooLargeError(ModelError):
+    """Inlining would make more nodes than allowed.
+
+    Attributes:
+        nodes: the number of nodes that the result would have.
+        limit: the number allowed.
+        functions: the functions that multiply it, largest share first.
+    """
+
+    def __init__(self, *, nodes: int, limit: int, functions: Sequence[str]) -> None:
+        self.nodes, self.limit, self.functions = nodes, limit, tuple(functions)
+        super().__init__(
+            f"inlining would give {decimal(nodes)} nodes, more than the {limit} allowed; "
+            f"the functions that multiply it are {', '.join(functions)}; "
+            "keep some of them, or raise max_nodes"
+        )
+
+
+class UnknownFunctionError(UnknownNameError):
+    """A function that was named, or a pattern for functions, matches nothing in the model."""
+
+
+def decimal(number: int) -> str:
+    """Return all digits of a number, also where Python's own conversion refuses (over 4,300 digits)."""
+    try:
+        return str(number)
+    except ValueError:
+        return f"{number:#x}"

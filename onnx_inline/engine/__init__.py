@@ -1,1 +1,1 @@
-"""The engine of onnx_inline."""
+"""The inliner: resolve which calls go, specialise each body once, stamp it at every call site."""
