@@ -78,7 +78,7 @@ class CallSiteError(InvalidModelError):
 
 
 class OpsetConflictError(InvalidModelError):
-    """A function body was written for another opset version than the graph it goes into, and cannot be converted.
+    """A function body was written for another opset version, and cannot be converted.
 
     Attributes:
         operator: the operator that differs between the versions, or "" for the whole domain.

@@ -5,6 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+#: A path longer than this many characters is shortened in the middle.
+LONGEST_PATH = 120
+
+
+def joined(path: str, site: str) -> str:
+    """Return the path one call further down, shortened if it gets long: names must not grow with the depth.
+
+    Example:
+        >>> joined("encoder", "layer_3")
+        'encoder/layer_3'
+    """
+    whole = f"{path}/{site}" if path else site
+    return whole if len(whole) <= LONGEST_PATH else f"{whole[:40]}~{whole[-LONGEST_PATH + 41 :]}"
+
 
 class NameScope:
     """Names already taken; hands out fresh ones, the same ones on every run.

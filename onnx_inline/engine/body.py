@@ -26,12 +26,16 @@ class Plain(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """An attribute of a body's node that takes the value of the function's attribute ``ref``."""
+    """An attribute of a body's node that takes the value of the function's attribute ``ref``.
+
+    ``sure`` says that the attribute has a default, so that the value is never absent.
+    """
 
     name: str
     ref: str
     type: int
     payload: Any
+    sure: bool = False
 
 
 class Graphs(NamedTuple):
@@ -45,13 +49,21 @@ class Graphs(NamedTuple):
 Attribute = Plain | Reference | Graphs
 
 
+class CallPath(NamedTuple):
+    """The calls that a node came through, innermost first: a linked list, because paths share their beginnings."""
+
+    parent: CallPath | None
+    site: str
+    function: OperatorId
+
+
 @dataclass(slots=True)
 class Node:
     """A node of a body; ``inputs`` and ``outputs`` are slots, None where the value is absent.
 
     ``source`` is the NodeProto or ir.Node that it was read from (None for nodes made here), ``imports`` the
-    opset imports it was written for, ``calls`` the way down to it: pairs of call site name and function.
-    ``callee`` is set by specialisation on a call that is going to be inlined.
+    opset imports it was written for.  Specialisation sets ``callee`` on a call that is going to be inlined,
+    flattening sets ``calls``, the way down to the node.
     """
 
     op: OperatorId
@@ -63,7 +75,7 @@ class Node:
     imports: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
     callee: Hashable | None = None
-    calls: tuple[tuple[str, OperatorId], ...] = ()
+    calls: CallPath | None = None
 
     def subgraphs(self) -> Iterator[Subgraph]:
         """Yield the graphs in the node's attributes."""

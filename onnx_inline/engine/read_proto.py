@@ -51,7 +51,12 @@ class BodyReader:
     """
 
     def __init__(
-        self, where: str, imports: Mapping[str, int], *, function: str | None, free: dict[str, Slot] | None = None
+        self,
+        where: str,
+        imports: Mapping[str, int],
+        *,
+        function: str | None,
+        free: dict[str, Slot] | None = None,
     ) -> None:
         self._where, self._imports, self._function, self._free = where, imports, function, free
         self._scopes: list[dict[str, Slot]] = [{}]
@@ -106,7 +111,9 @@ class BodyReader:
         names = [a.name for a in attributes]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise self.error(f"node {node.name or node.op_type!r} gives attribute {twice!r} twice; remove one")
+            raise self.error(
+                f"node {node.name or node.op_type!r} gives attribute {twice!r} twice; remove one"
+            )
         return attributes
 
     def attribute(self, attribute: onnx.AttributeProto) -> Attribute:
@@ -138,7 +145,9 @@ class BodyReader:
                 nodes=nodes,
                 initializers=initializers,
                 typed=tuple((own[v.name], v) for v in graph.value_info if v.name in own),
-                quantized=tuple(self._annotation(a) for a in graph.quantization_annotation if a.tensor_name in own),
+                quantized=tuple(
+                    self._annotation(a) for a in graph.quantization_annotation if a.tensor_name in own
+                ),
                 source=graph,
             )
         finally:
@@ -146,10 +155,13 @@ class BodyReader:
 
     def _initializers(self, graph: onnx.GraphProto) -> tuple[tuple[Slot, Any], ...]:
         inputs = {value.name for value in graph.input}
-        named = [(t.name, t) for t in graph.initializer] + [(s.values.name, s) for s in graph.sparse_initializer]
+        named = [(t.name, t) for t in graph.initializer] + [
+            (s.values.name, s) for s in graph.sparse_initializer
+        ]
         # An input with an initializer of its name has a default value: one value, not two.
         return tuple(
-            (self._scopes[-1][name] if name in inputs else self.define(name), tensor) for name, tensor in named
+            (self._scopes[-1][name] if name in inputs else self.define(name), tensor)
+            for name, tensor in named
         )
 
     def _annotation(self, annotation: onnx.TensorAnnotation) -> tuple[Slot, Any, dict[str, Slot]]:
@@ -179,7 +191,13 @@ def read_function(function: onnx.FunctionProto) -> Signature:
         declared=tuple(dict.fromkeys([*function.attribute, *(a.name for a in defaults)])),
         defaults={a.name: a for a in defaults if not isinstance(a, Reference)},
         imports=imports,
-        body=Body(inputs, outputs, nodes, reader.labels, {own[v.name]: v for v in function.value_info if v.name in own}),
+        body=Body(
+            inputs,
+            outputs,
+            nodes,
+            reader.labels,
+            {own[v.name]: v for v in function.value_info if v.name in own},
+        ),
         source=function,
     )
 
@@ -193,7 +211,9 @@ def _output(reader: BodyReader, name: str) -> Slot:
     return reader._scopes[0][name]
 
 
-def read_site(node: onnx.NodeProto, where: str, imports: Mapping[str, int]) -> tuple[Node, Body, tuple[str, ...]]:
+def read_site(
+    node: onnx.NodeProto, where: str, imports: Mapping[str, int]
+) -> tuple[Node, Body, tuple[str, ...]]:
     """Read a call site: the node, what its slots are, and the names of the first slots.
 
     All inputs and everything its graph attributes capture are formal inputs of the returned body.

@@ -1,0 +1,451 @@
+"""One body for each way of calling a function.
+
+A way of calling is the values of the attributes, which optional inputs are given and which outputs are
+used.  In the specialised body attribute references are resolved, absent inputs are gone, operators mean
+what they meant in the function's own opset, every output is made by a node of the body, and what computes
+nothing that is used is dropped.  All the semantics of a call live here; calls that go are left as nodes
+with their ``callee`` set, which ``flatten`` expands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx
+import onnx.defs
+
+from onnx_inline.engine.body import (
+    Attribute,
+    Body,
+    Graphs,
+    Node,
+    Plain,
+    Reference,
+    Signature,
+    Slot,
+    Subgraph,
+    all_nodes,
+    captures,
+    renumbered_graph,
+)
+from onnx_inline.engine.form import Form
+from onnx_inline.errors import CallSiteError, InvalidModelError, OpsetConflictError
+from onnx_inline.identifiers import OperatorId
+from onnx_inline.opsets import (
+    STANDARD_DOMAINS,
+    NotConvertibleError,
+    convert_node,
+    input_is_required,
+    means_the_same,
+    schema_of,
+)
+
+IDENTITY = OperatorId("", "Identity")
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A graph attribute given by a call, with the labels of its slots and what it captures of its caller."""
+
+    graphs: tuple[Subgraph, ...]
+    labels: Sequence[str]
+    captured: tuple[Slot, ...]
+    payload: object
+
+
+Binding = Plain | Reference | Closure
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of calling a function; equal ways share one body."""
+
+    function: OperatorId
+    attributes: tuple[tuple[str, Hashable], ...]
+    present: tuple[bool, ...]
+    needed: tuple[bool, ...]
+    target: int
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An operator of a function body converted to the opset of the graph that it goes into."""
+
+    function: str
+    operator: str
+    domain: str
+    needs: int
+    has: int
+
+
+@dataclass
+class Specialiser:
+    """Makes and keeps the body for each way of calling.
+
+    ``targets`` are the opset imports of the graphs that bodies can go into, ``pure`` the functions that do
+    nothing but compute their outputs.
+    """
+
+    form: Form
+    functions: Mapping[OperatorId, Signature]
+    wanted: Collection[OperatorId]
+    pure: Collection[OperatorId]
+    targets: Sequence[Mapping[str, int]]
+    bodies: dict[Way, Body] = field(default_factory=dict)
+    conversions: dict[Conversion, None] = field(default_factory=dict)
+    _bindings: dict[Way, dict[str, Binding]] = field(default_factory=dict)
+
+    def way(
+        self, node: Node, labels: Sequence[str], target: int, needed: Sequence[bool], where: str
+    ) -> tuple[Way, tuple[Slot, ...]]:
+        """Return a call's way of calling and its arguments: the inputs given, then captured values.
+
+        Raises:
+            CallSiteError: the call has more inputs or outputs than the function.
+        """
+        signature = self.functions[node.op]
+        check_arity(signature, len(node.inputs), len(node.outputs), where)
+        bindings = {a.name: self._bound(a, labels) for a in node.attributes if a.name in signature.declared}
+        missing = len(signature.inputs) - len(node.inputs)
+        way = Way(
+            function=node.op,
+            attributes=tuple(sorted((name, self._key(binding)) for name, binding in bindings.items())),
+            present=(*(slot is not None for slot in node.inputs), *[False] * missing),
+            needed=(*needed, *[False] * (len(signature.outputs) - len(needed))),
+            target=target,
+        )
+        self._bindings.setdefault(way, bindings)
+        captured = [slot for b in _closures(self._bindings[way]) for slot in b.captured]
+        return way, (*(slot for slot in node.inputs if slot is not None), *captured)
+
+    def body(self, way: Way) -> Body:
+        """Return the specialised body for a way of calling, with the bodies that it calls, directly or not."""
+        pending = [way]
+        while pending:
+            current = pending.pop()
+            if current in self.bodies:
+                continue
+            body = _Specialisation(self, current, self._bindings[current]).run()
+            self.bodies[current] = body
+            pending.extend(called_ways(body.nodes))
+        return self.bodies[way]
+
+    def _bound(self, attribute: Attribute, labels: Sequence[str]) -> Binding:
+        if isinstance(attribute, Graphs):
+            return Closure(attribute.graphs, labels, captures(attribute.graphs), attribute.payload)
+        return attribute
+
+    def _key(self, binding: Binding) -> tuple[str, Hashable]:
+        # The first item keeps kinds apart, so that keys of one name can always be sorted by name alone.
+        if isinstance(binding, Plain):
+            return "plain", self.form.key(binding.payload)
+        return ("reference", binding.ref) if isinstance(binding, Reference) else ("graph", binding)
+
+
+def called_ways(nodes: Iterable[Node]) -> Iterator[Way]:
+    """Yield the way of each call that is going to be inlined."""
+    for node in all_nodes(nodes):
+        if isinstance(node.callee, Way):
+            yield node.callee
+
+
+def check_arity(signature: Signature, inputs: int, outputs: int, where: str) -> None:
+    """Raise CallSiteError if a call gives or takes more than the function has."""
+    for what, given, formal in (
+        ("inputs", inputs, len(signature.inputs)),
+        ("outputs", outputs, len(signature.outputs)),
+    ):
+        if given > formal:
+            raise CallSiteError(
+                f"the call has {given} {what}, the function has {formal}; drop the surplus or fix the function",
+                function=str(signature.id),
+                site=where,
+            )
+
+
+def _closures(bindings: Mapping[str, Binding]) -> Iterator[Closure]:
+    for name in sorted(bindings):
+        if isinstance(binding := bindings[name], Closure):
+            yield binding
+
+
+class _Specialisation:
+    """The making of one specialised body."""
+
+    def __init__(self, specialiser: Specialiser, way: Way, bindings: Mapping[str, Binding]) -> None:
+        self._all, self._way, self._bindings = specialiser, way, bindings
+        self._signature = signature = specialiser.functions[way.function]
+        self._target = specialiser.targets[way.target]
+        source = signature.body
+        self._absent = {slot for slot, given in zip(source.inputs, way.present, strict=True) if not given}
+        self._body = Body((), (), [], list(source.labels), source.annotations)
+        self._hidden = {
+            id(closure): [self._body.fresh(closure.labels[slot]) for slot in closure.captured]
+            for closure in _closures(bindings)
+        }
+        self._constants: dict[Slot, Node] = {}
+
+    def run(self) -> Body:
+        """Return the body."""
+        source, body = self._signature.body, self._body
+        nodes = [new for node in source.nodes for new in self._rewritten(node)]
+        outputs, identities = self._outputs()
+        nodes += identities
+        needed = {slot for slot in outputs if slot is not None}
+        body.nodes = self._with_callees(self._live(nodes, needed), needed)
+        given = tuple(slot for slot in source.inputs if slot not in self._absent)
+        body.inputs = (*given, *(slot for slots in self._hidden.values() for slot in slots))
+        body.outputs = outputs
+        return body
+
+    # ------------------------------------------------------------------ nodes
+
+    def _rewritten(self, node: Node) -> list[Node]:
+        inputs, attributes = self._inputs(node), self._attributes(node)
+        if inputs is not node.inputs or attributes is not node.attributes:
+            node = replace(node, inputs=inputs, attributes=attributes)
+        if node.op in self._all.functions:
+            return [node]
+        if node.op == ("", "Constant", "") and node.outputs[0] is not None:
+            self._constants[node.outputs[0]] = node
+        return self._converted(node)
+
+    def _inputs(self, node: Node) -> tuple[Slot | None, ...]:
+        if not self._absent or self._absent.isdisjoint(node.inputs):
+            return node.inputs
+        inputs = [None if slot in self._absent else slot for slot in node.inputs]
+        if node.op not in self._all.functions:
+            self._refuse_missing(node)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        return tuple(inputs)
+
+    def _refuse_missing(self, node: Node) -> None:
+        version = node.imports.get(node.op.domain, 1)
+        for index, slot in enumerate(node.inputs):
+            if slot in self._absent and (formal := input_is_required(node.op, version, index)):
+                raise self._error(
+                    f"input {self._body.labels[slot]!r} is not given, but {node.op} needs it "
+                    f"as its input {formal}; give it at the call"
+                )
+
+    def _inner(self, attribute: Attribute) -> Attribute:
+        if not isinstance(attribute, Graphs):
+            return attribute
+        return attribute._replace(graphs=tuple(self._rewritten_graph(g) for g in attribute.graphs))
+
+    def _rewritten_graph(self, graph: Subgraph) -> Subgraph:
+        nodes = [new for node in graph.nodes for new in self._rewritten(node)]
+        if absent := next((slot for slot in graph.outputs if slot in self._absent), None):
+            raise self._error(
+                f"input {self._body.labels[absent]!r} is not given, but a graph in the body returns it"
+            )
+        return replace(graph, nodes=nodes)
+
+    # ------------------------------------------------------------- attributes
+
+    def _attributes(self, node: Node) -> tuple[Attribute, ...]:
+        if all(isinstance(attribute, Plain) for attribute in node.attributes):
+            return node.attributes
+        resolved = (self._resolved(node, attribute) for attribute in node.attributes)
+        return tuple(self._inner(attribute) for attribute in resolved if attribute is not None)
+
+    def _resolved(self, node: Node, attribute: Attribute) -> Attribute | None:
+        """Return the attribute with a reference replaced by its value, None if it has none."""
+        if not isinstance(attribute, Reference):
+            return attribute
+        binding = self._bindings.get(attribute.ref, self._signature.defaults.get(attribute.ref))
+        if binding is None:
+            return self._dropped(node, attribute)
+        self._refuse_other_type(node, attribute, binding)
+        if isinstance(binding, Reference):
+            self._refuse_lost_default(attribute, binding)
+            payload = self._all.form.reference(attribute.payload, binding.ref)
+            return Reference(attribute.name, binding.ref, attribute.type, payload, binding.sure)
+        if isinstance(binding, Plain):
+            return Plain(attribute.name, self._all.form.renamed(binding.payload, attribute.name))
+        return self._opened(attribute, binding)
+
+    def _dropped(self, node: Node, attribute: Reference) -> None:
+        schema_attribute = _schema_attribute(node, attribute.name)
+        if schema_attribute is not None and schema_attribute.required:
+            raise self._error(
+                f"attribute {attribute.ref!r} is not given and has no default, but {node.op} needs it "
+                f"as its attribute {attribute.name}; give it at the call"
+            )
+
+    def _refuse_other_type(self, node: Node, attribute: Reference, binding: Binding | Graphs) -> None:
+        given = self._all.form.type_of(binding.payload)
+        if given and attribute.type and given != attribute.type:
+            kind = onnx.AttributeProto.AttributeType.Name
+            raise self._error(
+                f"attribute {attribute.ref!r} is given as {kind(given)}, but {node.op} takes it "
+                f"as {kind(attribute.type)}; give it in that type"
+            )
+
+    def _refuse_lost_default(self, attribute: Reference, binding: Reference) -> None:
+        # The value is known only when the function around the call is called; if it is not given then,
+        # this function's default would hold, which a reference in the body can no longer express.
+        if attribute.ref in self._signature.defaults and not binding.sure:
+            raise self._error(
+                f"attribute {attribute.ref!r} comes from attribute {binding.ref!r} of the kept function around "
+                "the call, which may be absent, and then the default here would be lost; "
+                "give that attribute a default, or keep this function too"
+            )
+
+    def _opened(self, attribute: Reference, value: Closure | Graphs) -> Graphs:
+        """Return a copy of a graph that the call gave, its captures bound to the hidden inputs."""
+        if isinstance(value, Graphs):  # a default; it is read in the function's own scope
+            labels, captured = self._signature.body.labels, captures(value.graphs)
+            slots: dict[Slot, Slot | None] = dict(zip(captured, captured, strict=True))
+        else:
+            labels = value.labels
+            slots = dict(zip(value.captured, self._hidden[id(value)], strict=True))
+        for graph in value.graphs:
+            slots.update((slot, self._body.fresh(labels[slot])) for slot in graph.defined())
+        graphs = tuple(renumbered_graph(graph, slots) for graph in value.graphs)
+        return Graphs(attribute.name, graphs, self._all.form.renamed(value.payload, attribute.name))
+
+    # ------------------------------------------------------------- conversion
+
+    def _converted(self, node: Node) -> list[Node]:
+        needs = node.imports.get(node.op.domain)
+        has = self._target.get(node.op.domain)
+        if needs is None or has is None or means_the_same(node.op, needs, has):
+            return [node]
+        try:
+            if any(True for _ in node.subgraphs()):
+                raise NotConvertibleError("no converter takes operators with subgraphs")
+            converted = self._convert(node, needs, has)
+        except NotConvertibleError as reason:
+            raise OpsetConflictError(
+                function=str(self._signature.id),
+                operator=node.op.name,
+                domain=node.op.domain,
+                needs=needs,
+                has=has,
+                reason=str(reason),
+            ) from None
+        self._all.conversions[
+            Conversion(str(self._signature.id), node.op.name, node.op.domain, needs, has)
+        ] = None
+        return converted
+
+    def _convert(self, node: Node, needs: int, has: int) -> list[Node]:
+        form, name = self._all.form, "s{}".format
+        constants = [self._constants[slot] for slot in dict.fromkeys(node.inputs) if slot in self._constants]
+        made = convert_node(
+            form.to_proto(node, name), [form.to_proto(c, name) for c in constants], node.op, needs, has
+        )
+        # Names of values that exist already; a copy of a constant gets a slot of its own.
+        slots = {name(slot): slot for slot in (*node.inputs, *node.outputs) if slot is not None}
+        for constant in constants:
+            slots.pop(name(constant.outputs[0]))
+        known = {name(c.outputs[0]) for c in constants} - {o for new in made for o in new.output}
+        slots.update({text: int(text[1:]) for text in known})
+        return [self._adopted(new, node, slots) for new in made]
+
+    def _adopted(self, made: onnx.NodeProto, original: Node, slots: dict[str, Slot]) -> Node:
+        for text in made.output:
+            if text and text not in slots:
+                slots[text] = self._body.fresh(f"{original.label or original.op.name}_{made.op_type}")
+        label = original.label if made.op_type == original.op.name else ""
+        return replace(
+            original,
+            op=OperatorId(made.domain, made.op_type),
+            inputs=tuple(slots[text] if text else None for text in made.input),
+            outputs=tuple(slots[text] if text else None for text in made.output),
+            attributes=tuple(Plain(a.name, self._all.form.from_proto(a)) for a in made.attribute),
+            label=label,
+        )
+
+    # ----------------------------------------------------- outputs and liveness
+
+    def _outputs(self) -> tuple[tuple[Slot | None, ...], list[Node]]:
+        """Return the used outputs, each made by one node of the body: Identity where none makes it."""
+        taken = set(self._signature.body.inputs)
+        outputs: list[Slot | None] = []
+        identities = []
+        for slot, needed in zip(self._signature.body.outputs, self._way.needed, strict=True):
+            if not needed or slot is None:
+                outputs.append(None)
+                continue
+            if slot in self._absent:
+                raise self._error(
+                    f"input {self._body.labels[slot]!r} is not given, but the function returns it; give it at the call"
+                )
+            if slot in taken:
+                identities.append(self._identity(slot))
+                slot = identities[-1].outputs[0]
+            taken.add(slot)
+            outputs.append(slot)
+        return tuple(outputs), identities
+
+    def _identity(self, slot: Slot) -> Node:
+        output = self._body.fresh(self._body.labels[slot])
+        return Node(IDENTITY, (slot,), (output,), (), "", None, self._signature.imports)
+
+    def _live(self, nodes: list[Node], needed: set[Slot]) -> list[Node]:
+        """Return the nodes that compute a needed slot or may do anything else; ``needed`` grows."""
+        live = []
+        for node in reversed(nodes):
+            if not needed.isdisjoint(node.outputs) or not self._is_pure(node):
+                live.append(self._with_live_graphs(node, needed))
+                needed.update(slot for slot in node.inputs if slot is not None)
+        live.reverse()
+        return live
+
+    def _with_live_graphs(self, node: Node, needed: set[Slot]) -> Node:
+        if not any(isinstance(a, Graphs) for a in node.attributes):
+            return node
+        attributes = tuple(
+            a._replace(graphs=tuple(self._live_graph(g, needed) for g in a.graphs))
+            if isinstance(a, Graphs)
+            else a
+            for a in node.attributes
+        )
+        return replace(node, attributes=attributes)
+
+    def _live_graph(self, graph: Subgraph, needed: set[Slot]) -> Subgraph:
+        needed.update(graph.outputs)
+        return replace(graph, nodes=self._live(graph.nodes, needed))
+
+    def _is_pure(self, node: Node) -> bool:
+        if node.op in self._all.functions:
+            return node.op in self._all.pure
+        return node.op.domain in STANDARD_DOMAINS and all(
+            self._is_pure(inner) for graph in node.subgraphs() for inner in graph.nodes
+        )
+
+    def _with_callees(self, nodes: list[Node], needed: set[Slot]) -> list[Node]:
+        """Return the nodes with each call that goes bound to the way it is called in."""
+        return [self._with_callee(node, needed) for node in nodes]
+
+    def _with_callee(self, node: Node, needed: set[Slot]) -> Node:
+        if any(isinstance(a, Graphs) for a in node.attributes):
+            attributes = tuple(self._graphs_with_callees(a, needed) for a in node.attributes)
+            node = replace(node, attributes=attributes)
+        if node.op not in self._all.wanted:
+            return node
+        where = f"{node.label or node.op.name} in function {self._signature.id}"
+        used = [slot is not None and slot in needed for slot in node.outputs]
+        way, arguments = self._all.way(node, self._body.labels, self._way.target, used, where)
+        outputs = tuple(slot if use else None for slot, use in zip(node.outputs, used, strict=True))
+        return replace(node, callee=way, inputs=arguments, outputs=outputs)
+
+    def _graphs_with_callees(self, attribute: Attribute, needed: set[Slot]) -> Attribute:
+        if not isinstance(attribute, Graphs):
+            return attribute
+        graphs = tuple(replace(g, nodes=self._with_callees(g.nodes, needed)) for g in attribute.graphs)
+        return attribute._replace(graphs=graphs)
+
+    def _error(self, message: str) -> InvalidModelError:
+        return InvalidModelError(
+            f"cannot inline {self._signature.id}: {message}", function=str(self._signature.id)
+        )
+
+
+def _schema_attribute(node: Node, name: str) -> onnx.defs.OpSchema.Attribute | None:
+    schema = schema_of(node.op, node.imports.get(node.op.domain, 1))
+    return None if schema is None else schema.attributes.get(name)
