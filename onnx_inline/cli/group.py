@@ -1,0 +1,117 @@
+"""The root command and the table of its subcommands, each imported when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from onnx_inline.cli.settings import common_options
+
+#: command -> the module of onnx_inline.cli that has it, in the order of the help page
+COMMANDS = {
+    "inspect": "looking",
+    "doctor": "looking",
+}
+
+
+class Command(click.Command):
+    """A command with the common options, and an example at the end of its help page."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += common_options()
+        if example:
+            self.epilog = "\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Accept ``--json=PATH``; a value after a blank would swallow the model's path."""
+        return super().parse_args(ctx, [re.sub("^--json=", "--report=", argument) for argument in args])
+
+
+class Group(click.Group):
+    """Finds commands in :data:`COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"onnx_inline.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that ``args`` begin with; name similar ones if there is none."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS)
+            meant = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {name!r}{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(version_line())
+        context.exit()
+
+
+def version_line() -> str:
+    """Return this package's version and those of what its results depend on."""
+    import platform
+
+    from onnx_inline._version import __version__
+    from onnx_inline.reports.installation import installed_version
+
+    others = [f"{name} {installed_version(name) or 'not installed'}" for name in VERSIONED]
+    return f"onnx-inline {__version__} ({', '.join(others)}, Python {platform.python_version()})"
+
+
+#: Distributions named on the version line.
+VERSIONED = ("onnx", "onnx-ir", "onnxscript", "onnxruntime")
+
+
+def _print_completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
+    if shell is None:
+        return
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "onnx-inline", "_ONNX_INLINE_COMPLETE").source())
+    context.exit()
+
+
+_SHELLS: Sequence[str] = ("bash", "zsh", "fish")
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print versions.",
+)
+@click.option(
+    "--show-completion",
+    type=click.Choice(_SHELLS),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+    help="Print a script that makes the shell complete commands and options.",
+)
+def cli() -> None:
+    """Inline the functions of ONNX models, and make models fit for what reads them next."""

@@ -1,0 +1,92 @@
+"""What the common options say: how much is printed, where, in which colours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: The width of what is piped: no cell is cut or wrapped.
+UNLIMITED_WIDTH = 10_000
+
+
+@dataclass
+class Settings:
+    """The common options of one run; filled by click, read by the commands and by the error printer."""
+
+    quiet: bool = False
+    verbose: int = 0
+    no_color: bool = False
+    traceback: bool = False
+    stdout_taken: bool = False
+
+    def colored(self, stream: IO[str]) -> bool:
+        """Say whether ``stream`` gets colours: the option wins, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+        if self.no_color or os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("FORCE_COLOR"):
+            return True
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+    def console(self, stream: IO[str]) -> Console:
+        """Return a rich console on ``stream`` that takes names literally: no markup, no highlighting, no emoji."""
+        from onnx_inline.reports.console import LiteralConsole
+
+        colored = self.colored(stream)
+        return LiteralConsole(
+            file=stream,
+            width=None if stream.isatty() else UNLIMITED_WIDTH,
+            force_terminal=colored or None,
+            no_color=not colored,
+        )
+
+    @staticmethod
+    def unicode() -> bool:
+        """Say whether stdout can print box characters."""
+        return (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+
+    @property
+    def answers(self) -> IO[str]:
+        """The stream for the answer: stdout, unless stdout holds a model or JSON."""
+        return sys.stderr if self.stdout_taken else sys.stdout
+
+    def say(self, line: str) -> None:
+        """Print the answer of a command, its first line; nothing under ``--quiet``."""
+        if not self.quiet:
+            print(line, file=self.answers)
+
+    def show(self, renderable: RenderableType) -> None:
+        """Print a table that goes with the answer on stderr; nothing under ``--quiet``."""
+        if not self.quiet:
+            self.console(sys.stderr).print(renderable)
+
+    def result(self, renderable: RenderableType) -> None:
+        """Print a table or tree that *is* the answer on stdout."""
+        self.console(sys.stdout).print(renderable)
+
+
+def settings() -> Settings:
+    """Return the settings of the command that is running."""
+    return click.get_current_context().ensure_object(Settings)
+
+
+def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep the value of a common option in the settings."""
+    setattr(context.ensure_object(Settings), str(parameter.name), value)
+
+
+def common_options() -> list[click.Option]:
+    """Return the options that every command has."""
+    hidden: dict[str, Any] = {"expose_value": False, "callback": _store}
+    return [
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.", **hidden),
+        click.Option(["-v", "--verbose"], count=True, help="Print more; twice: log each step.", **hidden),
+        click.Option(["--no-color"], is_flag=True, help="No colours, as with NO_COLOR set.", **hidden),
+        click.Option(["--traceback"], is_flag=True, help="Show the traceback of an error.", **hidden),
+    ]

@@ -1,0 +1,159 @@
+"""The function hierarchy as a table whose first column is a tree, and as a Graphviz graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_inline.identifiers import OperatorId
+from onnx_inline.reports.hierarchy import MAIN, FunctionFacts, Hierarchy
+from onnx_inline.reports.text import byte_size, escaped_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: How to order the functions that one body calls, by the word after ``--sort``; the largest first.
+SORTS: dict[str, Callable[[FunctionFacts], int]] = {
+    "order": lambda facts: 0,
+    "calls": lambda facts: -facts.calls,
+    "nodes": lambda facts: -facts.nodes,
+    "flat": lambda facts: -(facts.flat_nodes or 0),
+    "bytes": lambda facts: -facts.parameter_bytes,
+    "depth": lambda facts: -(facts.depth or 0),
+}
+
+#: Levels shown unless asked for more; a line of the tree is as long as its level is deep.
+DEFAULT_DEPTH = 16
+
+_GUIDES = {True: ("├── ", "└── ", "│   "), False: ("|-- ", "`-- ", "|   ")}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A function in the tree: where it hangs, how often its caller calls it, whether its callees are shown above."""
+
+    guide: str
+    facts: FunctionFacts
+    times: int
+    note: str
+
+
+def tree_lines(
+    hierarchy: Hierarchy, *, depth: int = DEFAULT_DEPTH, sort: str = "order", unicode: bool = True
+) -> Iterator[Line]:
+    """Yield the main graph and what it calls, depth first, each function's callees only where it comes first.
+
+    Listing them at every call would take exponential space in a model of a few functions.
+    """
+    shown: set[OperatorId] = set()
+    # One entry a line to come: identifier, calls, prefix of its line, prefix of the lines below it, its level.
+    pending = [(MAIN, 1, "", "", 0)]
+    tee, corner, bar = _GUIDES[unicode]
+    while pending:
+        name, times, guide, below, level = pending.pop()
+        facts = hierarchy.functions[name]
+        callees = _sorted(hierarchy, facts, sort)
+        note = _note(callees, name in shown, level >= depth)
+        yield Line(guide, facts, times, note)
+        shown.add(name)
+        if note:
+            continue
+        for callee in reversed(callees):
+            last = callee is callees[-1]
+            line, rest = (corner, "    ") if last else (tee, bar)
+            pending.append((callee, facts.callees[callee], below + line, below + rest, level + 1))
+
+
+def _sorted(hierarchy: Hierarchy, facts: FunctionFacts, sort: str) -> list[OperatorId]:
+    return sorted(facts.callees, key=lambda callee: SORTS[sort](hierarchy.functions[callee]))
+
+
+def _note(callees: Collection[OperatorId], seen: bool, too_deep: bool) -> str:
+    if not callees:
+        return ""
+    if seen:
+        return "(callees shown above)"
+    return f"(calls {len(callees)} more, see --depth)" if too_deep else ""
+
+
+def tree_table(
+    hierarchy: Hierarchy,
+    *,
+    depth: int = DEFAULT_DEPTH,
+    sort: str = "order",
+    unicode: bool = True,
+    missing: Collection[OperatorId] = (),
+) -> Table:
+    """Return the hierarchy as a rich table, one line a function.
+
+    Args:
+        hierarchy: what to show.
+        depth: levels below the main graph to show.
+        sort: a key of :data:`SORTS`.
+        unicode: whether the stream can print box characters.
+        missing: operators that a target lacks; functions that use one are marked.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    table.add_column("function", no_wrap=True)
+    for title in ("calls", "nodes", "flat nodes", "depth", "parameters", "bytes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("opset", no_wrap=True)
+    for line in tree_lines(hierarchy, depth=depth, sort=sort, unicode=unicode):
+        lacking = sorted(str(name) for name in line.facts.operators if name in missing)
+        first = Text().append(line.guide, style="dim")
+        first.append(
+            _label(line), style="red" if lacking else "bold" if line.facts.identifier == MAIN else ""
+        )
+        if lacking:
+            first.append(f"  lacks {escaped_name(', '.join(lacking))}", style="red")
+        table.add_row(first, *_numbers(line.facts), opsets_text(line.facts.opsets))
+    return table
+
+
+def _label(line: Line) -> str:
+    name = "main graph" if line.facts.identifier == MAIN else escaped_name(str(line.facts.identifier))
+    times = f" ×{line.times:,}" if line.times > 1 else ""
+    return f"{name}{times} {line.note}".rstrip()
+
+
+def _numbers(facts: FunctionFacts) -> list[str]:
+    calls = "" if facts.identifier == MAIN else f"{facts.calls:,}"
+    flat, depth = (
+        ("recursive", "") if facts.flat_nodes is None else (f"{facts.flat_nodes:,}", f"{facts.depth:,}")
+    )
+    weights = [f"{facts.parameters:,}", byte_size(facts.parameter_bytes)] if facts.parameters else ["", ""]
+    return [calls, f"{facts.nodes:,}", flat, depth, *weights]
+
+
+def opsets_text(opsets: object) -> str:
+    """Return opset imports in one line.
+
+    Example:
+        >>> opsets_text({"": 18, "local": 1})
+        'ai.onnx 18, local 1'
+    """
+    assert isinstance(opsets, dict)
+    return ", ".join(f"{escaped_name(domain) or 'ai.onnx'} {version}" for domain, version in opsets.items())
+
+
+def dot_text(hierarchy: Hierarchy) -> str:
+    """Return the call graph in Graphviz's language: a box a function, an arrow a caller, labelled with its calls."""
+    numbers = {name: number for number, name in enumerate(hierarchy.functions)}
+    lines = ["digraph calls {", "  rankdir=LR; node [shape=box, fontname=sans];"]
+    for name, facts in hierarchy.functions.items():
+        title = "main graph" if name == MAIN else escaped_name(str(name))
+        flat = "recursive" if facts.flat_nodes is None else f"{facts.flat_nodes:,} flat"
+        label = f"{_quoted(title)}\\n{facts.nodes:,} nodes, {flat}"
+        lines.append(f'  f{numbers[name]} [label="{label}"];')
+    for name, facts in hierarchy.functions.items():
+        for callee, times in facts.callees.items():
+            lines.append(f'  f{numbers[name]} -> f{numbers[callee]} [label="{times:,}"];')
+    return "\n".join([*lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
