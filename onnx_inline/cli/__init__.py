@@ -1,8 +1,8 @@
 """The command line: click over the API, with no logic of its own.
 
 ``onnx-inline COMMAND IN [OUT]``, or ``python -m onnx_inline``.
-Exit codes: 0 done, 1 the answer is "no", 2 bad usage, input or output, 3 a fault of onnx-inline itself, 130 and
-143 after SIGINT and SIGTERM; a closed pipe ends silently.
+Exit codes: 0 done, 1 the answer is "no", 2 bad usage, input or output, 3 a fault of onnx-inline, 130 and
+143 after SIGINT and SIGTERM.  A closed pipe ends silently.
 """
 
 from __future__ import annotations

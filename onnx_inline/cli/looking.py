@@ -19,11 +19,12 @@ _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
 @click.command(
     "inspect",
     cls=Command,
-    example="onnx-inline inspect model.onnx --sort bytes\nonnx-inline inspect model.onnx --dot - | dot -Tpng -o calls.png",
+    example="onnx-inline inspect model.onnx --sort bytes\n"
+    "onnx-inline inspect model.onnx --dot - | dot -Tpng -o calls.png",
 )
 @click.argument("model", metavar="IN")
 @click.option(
-    "--depth", type=click.IntRange(min=0), default=16, show_default=True, help="Levels of calls to show."
+    "--depth", metavar="N", type=click.IntRange(0), default=16, show_default=True, help="Levels to show."
 )
 @click.option(
     "--sort", type=click.Choice(_SORTS), default="order", show_default=True, help="Order of siblings."

@@ -11,7 +11,7 @@ import click
 
 from onnx_inline._version import __version__
 
-#: Version of the JSON that ``--json`` prints; grows when a field goes or changes its meaning, not when one is added.
+#: Version of the JSON that ``--json`` prints; grows when a field goes or changes meaning.
 SCHEMA_VERSION = 1
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ def json_option(command: _Command) -> _Command:
 def print_json(
     command: str, facts: Callable[[], Mapping[str, Any]], wanted: bool, report: str | None
 ) -> bool:
-    """Print ``facts()`` as JSON if ``wanted``, write it if ``report`` is a path; say whether stdout has it."""
+    """Print ``facts()`` as JSON if ``wanted``, write it to ``report``; say if stdout has it."""
     if not wanted and report is None:
         return False
     text = json_text(command, facts())

@@ -27,7 +27,7 @@ class Settings:
     stdout_taken: bool = False
 
     def colored(self, stream: IO[str]) -> bool:
-        """Say whether ``stream`` gets colours: the option wins, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+        """Say if ``stream`` gets colours: the option decides, then NO_COLOR, FORCE_COLOR, the terminal."""
         if self.no_color or os.environ.get("NO_COLOR"):
             return False
         if os.environ.get("FORCE_COLOR"):
@@ -35,7 +35,7 @@ class Settings:
         return stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def console(self, stream: IO[str]) -> Console:
-        """Return a rich console on ``stream`` that takes names literally: no markup, no highlighting, no emoji."""
+        """Return a rich console on ``stream`` that takes names literally."""
         from onnx_inline.reports.console import LiteralConsole
 
         colored = self.colored(stream)
