@@ -122,9 +122,56 @@ class UnknownFunctionError(UnknownNameError):
     """A function that was named, or a pattern for functions, matches nothing in the model."""
 
 
+class UnboundInitializersError(ModelError):
+    """Initializers have no data, so that the model cannot be written or run.
+
+    Attributes:
+        unbound: the :class:`onnx_inline.UnboundInitializer` objects.
+    """
+
+    def __init__(self, unbound: Sequence[object]) -> None:
+        self.unbound = tuple(unbound)
+        super().__init__(
+            f"{len(self.unbound)} initializers have no data: {listed(self.unbound)}; bind them first with "
+            "onnx_inline.bind_initializers(model, weights), or with the command "
+            "onnx-inline bind MODEL.onnx WEIGHTS.safetensors -o OUTPUT.onnx"
+        )
+
+
+class BindingError(ModelError):
+    """The initializers without data and the weights given for them do not fit together.
+
+    Attributes:
+        unbound: the :class:`onnx_inline.UnboundInitializer` objects that no source has data for.
+        unused: names in the sources that belong to no initializer.
+        mismatched: :class:`onnx_inline.Mismatch` objects: data of another type or shape than declared.
+    """
+
+    def __init__(
+        self, *, unbound: Sequence[object], unused: Sequence[str], mismatched: Sequence[object]
+    ) -> None:
+        self.unbound, self.unused, self.mismatched = tuple(unbound), tuple(unused), tuple(mismatched)
+        found = (
+            ("in no source", self.unbound),
+            ("of another type or shape", self.mismatched),
+            ("of no initializer", self.unused),
+        )
+        parts = [f"{len(names)} {what}: {listed(names)}" for what, names in found if names]
+        super().__init__(
+            f"the weights do not fit the model; {'; '.join(parts)}; "
+            "give what is missing and leave out the rest, or pass strict=False to bind what fits"
+        )
+
+
 def decimal(number: int) -> str:
     """Return all digits of a number, also where Python's own conversion refuses (over 4,300 digits)."""
     try:
         return str(number)
     except ValueError:
         return f"{number:#x}"
+
+
+def listed(things: Sequence[object], most: int = 10) -> str:
+    """Return the first things as text, and how many more there are."""
+    more = f" and {len(things) - most} more" if len(things) > most else ""
+    return ", ".join(map(str, things[:most])) + more
