@@ -20,7 +20,50 @@ class ModelError(OnnxInlineError):
 
 
 class FileError(OnnxInlineError):
-    """A file cannot be read as a model, or written; what was on disk before is still there."""
+    """A file cannot be read as a model, or written; what was on disk before is still there.
+
+    Attributes:
+        path: the file; empty if there is none.
+        tensor: the tensor concerned, empty if it is none.
+        field: the field or entry concerned, in ONNX's own terms.
+        hint: what to do, as a sentence without a full stop; not part of the message.
+        errno: the operating system's number for what went wrong, None where it had no part.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str = "",
+        tensor: str = "",
+        field: str = "",
+        hint: str = "",
+        errno: int | None = None,
+    ) -> None:
+        self.path, self.tensor, self.field, self.hint, self.errno = path, tensor, field, hint, errno
+        where = f"{path}: " if path else ""
+        what = f"tensor {shortened(tensor)}: " if tensor else ""
+        super().__init__(where + what + message)
+
+
+class NotAModelError(FileError):
+    """A file is no ONNX model: another format, cut short, or damaged."""
+
+
+class TensorDataError(FileError):
+    """A tensor's data do not fit its type and shape, or are given twice."""
+
+
+class ExternalDataError(FileError):
+    """The data of a tensor lie in another file, which cannot be used: its place, its kind or its size."""
+
+
+class SourceChangedError(FileError):
+    """A file that a model was loaded from is no longer the file that was loaded."""
+
+
+class WriteError(FileError):
+    """The operating system refused to write; what was there before is still there, whole."""
 
 
 class UnknownNameError(OnnxInlineError, LookupError):
@@ -175,3 +218,10 @@ def listed(things: Sequence[object], most: int = 10) -> str:
     """Return the first things as text, and how many more there are."""
     more = f" and {len(things) - most} more" if len(things) > most else ""
     return ", ".join(map(str, things[:most])) + more
+
+
+def shortened(name: str, most: int = 100) -> str:
+    """Return a name in quotes, control characters escaped and the middle of a long one left out."""
+    if len(name) > most:
+        name = f"{name[: most // 2]}...{name[-most // 2 :]}"
+    return repr(name)
