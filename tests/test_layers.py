@@ -11,10 +11,22 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "onnx_inline"
 
 #: A module or folder of the package a line, the lowest first.
-LAYERS = """
-    _version errors identifiers names calls opsets targets engine files schemas decompositions binding equivalence
-    passes manager instruments bisection gradients preparation reports integrations api cli
-""".split()
+LAYERS = (
+    *(
+        "_version",
+        "errors",
+        "identifiers",
+        "names",
+        "calls",
+        "opsets",
+        "targets",
+        "engine",
+        "unbound",
+        "files",
+    ),
+    *("schemas", "decompositions", "binding", "equivalence", "passes", "manager", "instruments", "bisection"),
+    *("gradients", "preparation", "reports", "integrations", "api", "cli"),
+)
 
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
@@ -58,8 +70,3 @@ def test_an_import_that_goes_the_wrong_way_is_found_even_inside_a_function() -> 
         "engine/resolve.py:2 imports cli, which is not below engine",
         "engine/resolve.py:3 imports api, which is not below engine",
     ]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_has_at_most_400_lines(module: str) -> None:
-    assert len((PACKAGE / module).read_text(encoding="utf-8").splitlines()) <= 400

@@ -30,7 +30,10 @@ def run(argv: Sequence[str] | None) -> int:
     chosen = Settings()
     with _forgiving_streams(), _sigterm_raises():
         try:
-            outcome = cli.main(args=argv, prog_name="onnx-inline", standalone_mode=False, obj=chosen)
+            arguments = sys.argv[1:] if argv is None else list(argv)
+            outcome = cli.main(
+                args=arguments or ["--help"], prog_name="onnx-inline", standalone_mode=False, obj=chosen
+            )
             sys.stdout.flush()
         except BaseException as error:
             return _end(error, chosen)
@@ -39,7 +42,8 @@ def run(argv: Sequence[str] | None) -> int:
 
 def _end(error: BaseException, chosen: Settings) -> int:
     """Print what there is to say about ``error`` and return the exit code."""
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError | SystemExit):
+        # With standalone_mode off, click (and rich) leave by SystemExit only when the pipe is closed.
         return _closed_pipe()
     if chosen.traceback:
         traceback.print_exception(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A rich console that takes names literally and ends on a closed pipe as other programs do."""
+"""A rich console that takes names literally."""
 
 from __future__ import annotations
 
@@ -12,7 +12,3 @@ class LiteralConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
-
-    def on_broken_pipe(self) -> None:
-        """Let the caller decide; rich would leave with exit code 1."""
-        raise BrokenPipeError

@@ -76,7 +76,7 @@ class Hierarchy:
         ir_version: of the model.
         producer: name and version of the program that wrote it.
         functions: facts by identifier, the main graph first, then in the order of the file.
-        cycle: functions that call each other in a ring, the first one repeated at the end; empty if none does.
+        cycle: functions that call each other in a ring, the first repeated at the end; empty if none do.
     """
 
     ir_version: int
@@ -101,7 +101,7 @@ class Hierarchy:
 
     @property
     def operators(self) -> Counter[OperatorId]:
-        """How often each operator is in the flat model; in the bodies as written if the model is recursive."""
+        """How often each operator is in the flat model; in the bodies as they are if it is recursive."""
         total: Counter[OperatorId] = Counter()
         for facts in self.functions.values():
             times = 1 if facts.flat_calls is None else facts.flat_calls
@@ -134,8 +134,9 @@ def read_hierarchy(model: onnx.ModelProto) -> Hierarchy:
 
     Example:
         >>> import onnx
-        >>> text = '<ir_version: 10, opset_import: ["" : 18]> main (float[2] x) => (float[2] y) { y = Abs (x) }'
-        >>> read_hierarchy(onnx.parser.parse_model(text)).main.nodes
+        >>> graph = "main (float[2] x) => (float[2] y) { y = Abs (x) }"
+        >>> model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {graph}')
+        >>> read_hierarchy(model).main.nodes
         1
     """
     bodies = _read_bodies(model)
@@ -174,7 +175,7 @@ class _Body:
 
 
 def _read_bodies(model: onnx.ModelProto) -> dict[OperatorId, _Body]:
-    """Read every node once; the list of initializers is shared, so that a number means the same in all bodies."""
+    """Read every node once.  The list of initializers is shared: a number means the same everywhere."""
     known = {_identifier(function, function.name) for function in model.functions}
     main = _Body(_opsets(model.opset_import))
     _read_graph(model.graph, main, {}, known)
@@ -228,7 +229,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 def _ordered(
     callees: Mapping[OperatorId, Iterable[OperatorId]],
 ) -> tuple[list[OperatorId], tuple[OperatorId, ...]]:
-    """Return the bodies with callees first, without those that lead into recursion, and one cycle if there is one."""
+    """Return the bodies, callees first, without those that lead into recursion; and a cycle, if any."""
     try:
         return list(graphlib.TopologicalSorter(callees).static_order()), ()
     except graphlib.CycleError as error:
@@ -237,7 +238,7 @@ def _ordered(
 
 
 def _settled(needs: Mapping[OperatorId, Iterable[OperatorId]]) -> list[OperatorId]:
-    """Return, in order, the names all of whose needs are settled before them; cycles and what needs them never are."""
+    """Return names after all that they need; cycles and what needs one are left out."""
     open_needs = {name: set(others) for name, others in needs.items()}
     needed_by: dict[OperatorId, list[OperatorId]] = {name: [] for name in needs}
     for name, others in open_needs.items():
@@ -280,8 +281,7 @@ def _weights_reaching(
 ) -> dict[OperatorId, int]:
     """Return, as the bits of an integer, the initializers that reach each body through its inputs.
 
-    A set of numbers per input would grow with inputs x initializers; united as integers they cost an eighth of a
-    byte each, and equal ones are measured once.
+    A set of numbers per input would grow with inputs x initializers; as integers they cost a bit each.
     """
     reaching: dict[OperatorId, dict[str, int]] = {name: {} for name in bodies}
     weights = dict.fromkeys(bodies, 0)

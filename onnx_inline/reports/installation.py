@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ _LIBRARIES = (
     (
         "onnxruntime",
         "onnxruntime",
-        "verify and --check by running; onnx's evaluator is used without it",
+        "verify and --check, which use onnx's evaluator without it",
         False,
     ),
     ("onnxscript", "onnxscript", "constant folding, decompositions, opset conversion", False),
@@ -65,10 +65,7 @@ def examine() -> list[Part]:
 
 def _libraries() -> Iterator[Part]:
     for name, module, purpose, required in _LIBRARIES:
-        version = installed_version(name)
-        yield Part(
-            name, version, purpose, required, _fault(lambda module=module: importlib.import_module(module))
-        )
+        yield Part(name, installed_version(name), purpose, required, _fault(module))
 
 
 def _graphviz() -> Part:
@@ -76,9 +73,9 @@ def _graphviz() -> Part:
     return Part("dot (Graphviz)", None, "inspect --svg", False, fault)
 
 
-def _fault(trial: Callable[[], object]) -> str | None:
+def _fault(module: str) -> str | None:
     try:
-        trial()
+        importlib.import_module(module)
     except ModuleNotFoundError as error:
         return f"not installed ({error.name})"
     except Exception as error:  # a broken library may raise anything, and that is the finding

@@ -32,7 +32,7 @@ def heading(model: str, hierarchy: Hierarchy) -> str:
 def operators_table(
     hierarchy: Hierarchy, *, limit: int | None = 20, missing: Collection[OperatorId] = ()
 ) -> Table:
-    """Return the operators of the flat model, the most frequent first, those in ``missing`` before all others."""
+    """Return the operators of the flat model, the most frequent first; those in ``missing`` lead."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")

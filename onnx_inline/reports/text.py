@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-#: Control characters (C0 but the line feed, DEL, C1), characters that turn the writing direction, and lone surrogates.
+#: Control characters (C0 but the line feed, DEL, C1), what turns the writing direction, lone surrogates.
 _UNPRINTABLE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -45,7 +45,7 @@ def quantity(count: int, noun: str) -> str:
 
 
 def byte_size(size: int) -> str:
-    """Return a number of bytes in the unit in which it has one to four digits.
+    """Return a number of bytes in the unit that suits it.
 
     Example:
         >>> byte_size(512), byte_size(1_234_567_890)
@@ -53,9 +53,8 @@ def byte_size(size: int) -> str:
     """
     if size < 1024:
         return f"{size} B"
-    value, unit = float(size), "B"
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        value /= 1024
-        if value < 1000:
-            break
-    return f"{value:.1f} {unit}"
+    power = min((size.bit_length() - 1) // 10, len(_BYTE_UNITS))
+    return f"{size / 1024**power:,.1f} {_BYTE_UNITS[power - 1]}"
+
+
+_BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")

@@ -31,7 +31,7 @@ _GUIDES = {True: ("├── ", "└── ", "│   "), False: ("|-- ", "`-- ",
 
 @dataclass(frozen=True)
 class Line:
-    """A function in the tree: where it hangs, how often its caller calls it, whether its callees are shown above."""
+    """A function in the tree: where it hangs, how often its caller calls it, why no callees follow."""
 
     guide: str
     facts: FunctionFacts
@@ -47,7 +47,7 @@ def tree_lines(
     Listing them at every call would take exponential space in a model of a few functions.
     """
     shown: set[OperatorId] = set()
-    # One entry a line to come: identifier, calls, prefix of its line, prefix of the lines below it, its level.
+    # A line to come: identifier, calls, prefix of the line, prefix of the lines below it, level.
     pending = [(MAIN, 1, "", "", 0)]
     tee, corner, bar = _GUIDES[unicode]
     while pending:
@@ -141,7 +141,7 @@ def opsets_text(opsets: object) -> str:
 
 
 def dot_text(hierarchy: Hierarchy) -> str:
-    """Return the call graph in Graphviz's language: a box a function, an arrow a caller, labelled with its calls."""
+    """Return the call graph in Graphviz's language: a box a function, an arrow a caller with its calls."""
     numbers = {name: number for number, name in enumerate(hierarchy.functions)}
     lines = ["digraph calls {", "  rankdir=LR; node [shape=box, fontname=sans];"]
     for name, facts in hierarchy.functions.items():
