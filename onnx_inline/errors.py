@@ -26,7 +26,6 @@ class FileError(OnnxInlineError):
         path: the file; empty if there is none.
         tensor: the tensor concerned, empty if it is none.
         field: the field or entry concerned, in ONNX's own terms.
-        hint: what to do, as a sentence without a full stop; not part of the message.
         errno: the operating system's number for what went wrong, None where it had no part.
     """
 
@@ -40,10 +39,10 @@ class FileError(OnnxInlineError):
         hint: str = "",
         errno: int | None = None,
     ) -> None:
-        self.path, self.tensor, self.field, self.hint, self.errno = path, tensor, field, hint, errno
+        self.path, self.tensor, self.field, self.errno = path, tensor, field, errno
         where = f"{path}: " if path else ""
         what = f"tensor {shortened(tensor)}: " if tensor else ""
-        super().__init__(where + what + message)
+        super().__init__(where + what + message + (f"; {hint}" if hint else ""))
 
 
 class NotAModelError(FileError):
