@@ -84,14 +84,14 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         "--format", "output_format", type=click.Choice(FORMATS), help="Format of OUT; else its suffix says."
     ),
     click.option(
-        "--external", type=click.Choice(EXTERNAL), help="Copy external data, keep the references, or put it inside."
+        "--external", type=click.Choice(EXTERNAL), help="What becomes of external data; else as OUT needs."
     ),
     click.option("--external-data", metavar="NAME", help="Name of the data file beside OUT."),
     click.option(
         "--size-threshold", metavar="BYTES", type=click.IntRange(0), default=1024, show_default=True,
         help="Smaller tensors stay inside.",
     ),
-    click.option("--external-root", metavar="DIR", help="A folder that links of external data may lead into."),
+    click.option("--external-root", metavar="DIR", help="A folder that external data may lie in."),
 )  # fmt: skip
 
 
@@ -115,9 +115,9 @@ def refuse_to_overwrite(source: str, target: str | None, force: bool) -> None:
     Raises:
         click.ClickException: ``target`` exists.
     """
-    if target in (None, "-") or force or not os.path.lexists(target):
+    if target is None or target == "-" or force or not os.path.lexists(target):
         return
-    if Path(target).exists() and Path(source).exists() and os.path.samefile(source, target):
+    if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
         return
     raise click.UsageError(f"{target} exists and is not the input; --force writes over it")
 

@@ -116,7 +116,7 @@ def tree_table(
 
 def _label(line: Line) -> str:
     name = "main graph" if line.facts.identifier == MAIN else escaped_name(str(line.facts.identifier))
-    times = f" ×{line.times:,}" if line.times > 1 else ""
+    times = f" x{line.times:,}" if line.times > 1 else ""
     return f"{name}{times} {line.note}".rstrip()
 
 
