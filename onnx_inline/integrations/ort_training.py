@@ -1,0 +1,239 @@
+"""Training artifacts for ONNX Runtime from a model with functions, of any size.
+
+``onnxruntime.training.artifacts.generate_artifacts`` stops at functions, at losses of more than one block on
+models with external data, at batch normalisation, and at the IR version of a current onnx.  The function of the
+same name here takes the same parameters and gets through; what it changes in ONNX Runtime lasts for the call.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnx_inline.errors import FileError, InvalidModelError, UnknownNameError
+from onnx_inline.integrations import weightless, weights
+from onnx_inline.integrations.ort_blocks import blocks_without_weights
+
+#: Protobuf's limit for one message, less room for the graph itself, in bytes.
+LARGEST_EMBEDDED = 2**31 - 2**26
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """The files that were written.
+
+    Attributes:
+        training_model: the model with loss and gradients.
+        eval_model: the model with the loss.
+        checkpoint: the parameters; of more than about 2 GB with a second file ``checkpoint.data`` beside it.
+        optimizer_model: the optimizer, or None if none was asked for.
+        nominal_checkpoint: the checkpoint without numbers, or None if none was asked for.
+    """
+
+    training_model: Path
+    eval_model: Path
+    checkpoint: Path
+    optimizer_model: Path | None = None
+    nominal_checkpoint: Path | None = None
+
+
+def generate_artifacts(
+    model: onnx.ModelProto | str | os.PathLike[str],
+    requires_grad: Sequence[str] | None = None,
+    frozen_params: Sequence[str] | None = None,
+    loss: Any = None,
+    optimizer: Any = None,
+    artifact_directory: str | bytes | os.PathLike[str] | None = None,
+    prefix: str = "",
+    ort_format: bool = False,
+    custom_op_library: str | bytes | os.PathLike[str] | None = None,
+    additional_output_names: Sequence[str] | None = None,
+    nominal_checkpoint: bool = False,
+    loss_input_names: Sequence[str] | None = None,
+    *,
+    keep: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Artifacts:
+    """Write what ONNX Runtime needs to train ``model``, functions and all.
+
+    The first twelve parameters are those of ``onnxruntime.training.artifacts.generate_artifacts``.
+
+    Args:
+        model: the model, or the path of its file (necessary for external data); it is not changed.
+        requires_grad: the initializers to train.
+        frozen_params: the initializers to keep as parameters that are not trained.
+        loss: a ``LossType``, a block, or None if the model computes its own loss as its first output.
+        optimizer: an ``OptimType``, a block, or None for no optimizer model.
+        artifact_directory: an existing folder for the files; None is the working directory.
+        prefix: goes in front of every file name.
+        ort_format: write models in ONNX Runtime's own format too.
+        custom_op_library: a library with custom operators.
+        additional_output_names: values of the model to return beside the loss.
+        nominal_checkpoint: also write a checkpoint with types and shapes only.
+        loss_input_names: the outputs that the loss takes; None is all of them.
+        keep: functions to leave as calls, as identifiers or patterns; they need a gradient registered with ONNX
+            Runtime by ``register_gradient_definition("domain::name", ...)``.
+        output_names: new names for the outputs, in order; torch's exporter loses them when the outermost module
+            is a function.  The names in other parameters are these new ones.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        UnknownNameError: ``requires_grad`` or ``frozen_params`` names an initializer that is not there.
+        ModelError: the model cannot be prepared, or holds over 2 GiB that are no parameters.
+        FileError: a file cannot be read, or there is no such folder.
+        RuntimeError, TypeError: whatever ONNX Runtime's own function refuses.
+
+    All files are written or none: they are made in a folder of their own and moved at the end.  Beside the model
+    that the caller holds, memory for about the weights is needed once more; beyond 2 GB far less.  Calls from
+    several threads wait for each other.  A custom block sees trained weights of 1 KiB and more by type and shape
+    only.
+
+    Example::
+
+        generate_artifacts(
+            "net.onnx", requires_grad=["fc1.weight", "fc1.bias"], loss=LossType.MSELoss,
+            optimizer=OptimType.AdamW, artifact_directory="artifacts",
+        )
+    """
+    from onnxruntime.training import artifacts
+
+    folder = _folder(artifact_directory)
+    source, path = _read(model)
+    chosen = {*(requires_grad or ()), *(frozen_params or ())}
+    if not isinstance(loss, artifacts.onnxblock.Block):
+        _refuse_unknown(chosen, source)
+    with tempfile.TemporaryDirectory(prefix=".onnx_inline-", dir=folder) as scratch:
+        parts = _split(source, path, chosen, Path(scratch))
+        prepared = _prepared(parts.skeleton, keep, output_names)
+        results = Path(scratch, "artifacts")
+        results.mkdir()
+        with blocks_without_weights(parts.weights, Path(scratch)):
+            artifacts.generate_artifacts(
+                prepared,
+                requires_grad=_listed(requires_grad),
+                frozen_params=_listed(frozen_params),
+                loss=loss,
+                optimizer=optimizer,
+                artifact_directory=results,
+                prefix=prefix,
+                ort_format=ort_format,
+                custom_op_library=custom_op_library,
+                additional_output_names=_listed(additional_output_names),
+                nominal_checkpoint=nominal_checkpoint,
+                loss_input_names=_listed(loss_input_names),
+            )
+        _move(results, folder)
+    return _artifacts(folder, prefix, optimizer is not None, nominal_checkpoint)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A model without the numbers of its large parameters, and where they are."""
+
+    skeleton: onnx.ModelProto
+    weights: dict[str, onnx.TensorProto]
+
+
+def _listed(names: Iterable[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _folder(artifact_directory: str | bytes | os.PathLike[str] | None) -> Path:
+    folder = Path(os.fsdecode(artifact_directory)) if artifact_directory is not None else Path.cwd()
+    if not folder.is_dir():
+        raise FileError(f"cannot write artifacts: there is no folder {folder}; make it first")
+    return folder.absolute()
+
+
+def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.ModelProto, Path | None]:
+    """Return the model, its external data not loaded, and its path if it has one."""
+    if isinstance(model, onnx.ModelProto):
+        if external := [tensor.name for tensor in model.graph.initializer if weights.is_external(tensor)]:
+            raise InvalidModelError(
+                f"the data of initializer {external[0]!r} is in another file; pass the model's path instead"
+            )
+        return model, None
+    path = Path(model)
+    try:
+        return onnx.load(path, load_external_data=False), path.absolute()
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _refuse_unknown(names: set[str], model: onnx.ModelProto) -> None:
+    """Raise if a name is that of no initializer and no input."""
+    known = [tensor.name for tensor in (*model.graph.initializer, *model.graph.input)]
+    for name in sorted(names - set(known)):
+        raise UnknownNameError(
+            f"the model has no initializer {name!r} to train or to freeze",
+            name=name,
+            close=difflib.get_close_matches(name, known),
+        )
+
+
+def _split(model: onnx.ModelProto, path: Path | None, chosen: set[str], scratch: Path) -> _Parts:
+    """Take the large parameters out of ``model``; load everything else."""
+    tensors = list(model.graph.initializer)
+    large = [
+        tensor for tensor in tensors if weights.is_large(tensor) and (tensor.name in chosen or not chosen)
+    ]
+    inside = (tensor for tensor in large if not weights.is_external(tensor))
+    places = weights.spilled(inside, scratch / "weights.bin")
+    skeleton = weightless.without_data(model, {tensor.name for tensor in large})
+    del skeleton.graph.input[:]
+    initialised = {tensor.name for tensor in tensors}
+    skeleton.graph.input.extend(value for value in model.graph.input if value.name not in initialised)
+    if path is not None:
+        external = [tensor for tensor in large if weights.is_external(tensor)]
+        places |= {one.name: weights.refer(one, weights.file_range(one, path)) for one in external}
+        _load_rest(skeleton, path)
+    return _Parts(skeleton, places)
+
+
+def _load_rest(skeleton: onnx.ModelProto, path: Path) -> None:
+    """Load the external tensors that stay in the model: those are constants to ONNX Runtime."""
+    rest = [tensor for tensor in skeleton.graph.initializer if weights.is_external(tensor)]
+    if (size := sum(map(weights.byte_size, rest))) > LARGEST_EMBEDDED:
+        largest = max(rest, key=weights.byte_size)
+        raise InvalidModelError(
+            f"{path}: {size} bytes of initializers are neither trained nor frozen, and a model file holds 2 GiB; "
+            f"name {largest.name!r} and the like in requires_grad or frozen_params"
+        )
+    for tensor in rest:
+        tensor.CopyFrom(weights.loaded(tensor, path))
+
+
+def _prepared(
+    skeleton: onnx.ModelProto, keep: Sequence[str] | None, output_names: Sequence[str] | None
+) -> onnx.ModelProto:
+    from onnx_inline.integrations._standin import prepare
+
+    return weightless.on_inputs(skeleton, lambda model: prepare(model, keep=keep, output_names=output_names))
+
+
+def _move(results: Path, folder: Path) -> None:
+    """Put the finished files where they belong, data before the checkpoints that read it."""
+    for name in sorted(os.listdir(results), key=lambda name: (not name.endswith(".data"), name)):
+        (results / name).replace(folder / name)
+
+
+def _artifacts(folder: Path, prefix: str, optimizer: bool, nominal: bool) -> Artifacts:
+    def path(name: str) -> Path:
+        return folder / f"{prefix}{name}"
+
+    return Artifacts(
+        training_model=path("training_model.onnx"),
+        eval_model=path("eval_model.onnx"),
+        checkpoint=path("checkpoint"),
+        optimizer_model=path("optimizer_model.onnx") if optimizer else None,
+        nominal_checkpoint=path("nominal_checkpoint") if nominal else None,
+    )
