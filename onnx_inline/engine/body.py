@@ -50,7 +50,7 @@ Attribute = Plain | Reference | Graphs
 
 
 class CallPath(NamedTuple):
-    """The calls that a node came through, innermost first: a linked list, because paths share their beginnings."""
+    """The calls that a node came through, innermost first; linked, as paths share their beginnings."""
 
     parent: CallPath | None
     site: str

@@ -38,6 +38,7 @@ class Template:
     slots; ``calls`` counts the calls that were expanded, by function.
     """
 
+    function: OperatorId
     inputs: int
     outputs: int
     nodes: list[Node] = field(default_factory=list)
@@ -98,7 +99,7 @@ class _Flattening:
         self._flattener, self._way = flattener, way
         self._body = flattener.specialiser.bodies[way]
         outputs = [slot for slot in self._body.outputs if slot is not None]
-        self._template = Template(len(self._body.inputs), len(outputs))
+        self._template = Template(way.function, len(self._body.inputs), len(outputs))
         self._slots = {slot: n for n, slot in enumerate([*self._body.inputs, *outputs])}
         self._values, self._labels, self._sites = NameScope(), NameScope(), NameScope()
 

@@ -37,7 +37,8 @@ class ProtoForm:
 
     def key(self, payload: onnx.AttributeProto) -> Hashable:
         """Return the serialized value."""
-        return self.renamed(payload, "").SerializeToString(deterministic=True)
+        serialized: bytes = self.renamed(payload, "").SerializeToString(deterministic=True)
+        return serialized
 
     def type_of(self, payload: onnx.AttributeProto) -> int:
         """Return the attribute's type."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import onnx
@@ -47,7 +47,7 @@ class BodyReader:
     """Gives every value of a body a slot while reading it; one reader reads one body.
 
     With ``free`` given, a name that nothing defines is a value of the surroundings and is added there;
-    otherwise it is an error.
+    otherwise it is an error.  ``sure`` are the attributes of the function around that have a default.
     """
 
     def __init__(
@@ -57,8 +57,10 @@ class BodyReader:
         *,
         function: str | None,
         free: dict[str, Slot] | None = None,
+        sure: Collection[str] = (),
     ) -> None:
         self._where, self._imports, self._function, self._free = where, imports, function, free
+        self._sure = sure
         self._scopes: list[dict[str, Slot]] = [{}]
         self.labels: list[str] = []
 
@@ -119,7 +121,8 @@ class BodyReader:
     def attribute(self, attribute: onnx.AttributeProto) -> Attribute:
         """Read one attribute."""
         if attribute.ref_attr_name:
-            return Reference(attribute.name, attribute.ref_attr_name, attribute.type, attribute)
+            ref = attribute.ref_attr_name
+            return Reference(attribute.name, ref, attribute.type, attribute, ref in self._sure)
         single, several = attribute.HasField("g"), len(attribute.graphs) > 0
         if (single or several) and attribute.type not in (0, GRAPH_TYPES[0] if single else GRAPH_TYPES[1]):
             kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
@@ -212,14 +215,12 @@ def _output(reader: BodyReader, name: str) -> Slot:
 
 
 def read_site(
-    node: onnx.NodeProto, where: str, imports: Mapping[str, int]
-) -> tuple[Node, Body, tuple[str, ...]]:
-    """Read a call site: the node, what its slots are, and the names of the first slots.
+    node: onnx.NodeProto, where: str, imports: Mapping[str, int], sure: Collection[str]
+) -> tuple[Node, list[str]]:
+    """Read a call site on its own; whatever it reads or captures is a free slot.
 
-    All inputs and everything its graph attributes capture are formal inputs of the returned body.
+    Returns:
+        The node, and the name of each of its slots.
     """
-    free: dict[str, Slot] = {}
-    reader = BodyReader(where, imports, function=None, free=free)
-    read = reader.node(node)
-    body = Body(tuple(free.values()), read.outputs, [read], reader.labels)
-    return read, body, tuple(free)
+    reader = BodyReader(where, imports, function=None, free={}, sure=sure)
+    return reader.node(node), reader.labels

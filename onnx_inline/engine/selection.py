@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_inline.engine.body import Signature
 from onnx_inline.errors import UnknownFunctionError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -25,7 +24,7 @@ class Selection:
     named: frozenset[OperatorId]
 
 
-def select(functions: Mapping[OperatorId, Signature], only: Patterns, keep: Patterns) -> Selection:
+def select(functions: Mapping[OperatorId, Any], only: Patterns, keep: Patterns) -> Selection:
     """Return the functions that ``only`` (None: all of them) and ``keep`` choose together.
 
     Raises:
@@ -49,8 +48,8 @@ def _entries(patterns: Patterns) -> Sequence[Pattern]:
     if patterns is None:
         return ()
     if isinstance(patterns, str) or callable(patterns) or _is_identifier(patterns):
-        return (patterns,)  # type: ignore[return-value]  # one entry, not a collection of them
-    return [tuple(p) if isinstance(p, list) else p for p in patterns]  # type: ignore[misc]
+        return (patterns,)  # type: ignore[return-value]  # one entry
+    return [tuple(p) if isinstance(p, list) else p for p in patterns]
 
 
 def _is_identifier(patterns: object) -> bool:
@@ -62,11 +61,13 @@ def _is_identifier(patterns: object) -> bool:
     )
 
 
-def _matches(functions: Mapping[OperatorId, Signature], entry: Pattern) -> tuple[OperatorId, ...]:
+def _matches(functions: Mapping[OperatorId, Any], entry: Pattern) -> tuple[OperatorId, ...]:
     if callable(entry):
-        return tuple(f for f, signature in functions.items() if entry(signature.source))
+        return tuple(f for f, function in functions.items() if entry(function))
     if isinstance(entry, str):
-        found = tuple(f for f in functions if any(fnmatch.fnmatchcase(s, entry) for s in _spellings(f, entry)))
+        found = tuple(
+            f for f in functions if any(fnmatch.fnmatchcase(s, entry) for s in _spellings(f, entry))
+        )
     else:
         exact = OperatorId(normalized_domain(entry[0]), *entry[1:])
         found = (exact,) if exact in functions else ()
@@ -84,7 +85,7 @@ def _spellings(function: OperatorId, pattern: str) -> Iterable[str]:
         yield from names
 
 
-def _unknown(functions: Mapping[OperatorId, Signature], entry: Pattern) -> UnknownFunctionError:
+def _unknown(functions: Mapping[OperatorId, Any], entry: Pattern) -> UnknownFunctionError:
     text = entry if isinstance(entry, str) else str(OperatorId(*entry))  # type: ignore[misc]
     known = [str(function) for function in functions]
     close = difflib.get_close_matches(text, known, n=3, cutoff=0.5)

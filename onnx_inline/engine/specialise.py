@@ -30,6 +30,7 @@ from onnx_inline.engine.body import (
     renumbered_graph,
 )
 from onnx_inline.engine.form import Form
+from onnx_inline.engine.liveness import live_nodes
 from onnx_inline.errors import CallSiteError, InvalidModelError, OpsetConflictError
 from onnx_inline.identifiers import OperatorId
 from onnx_inline.opsets import (
@@ -83,13 +84,13 @@ class Conversion:
 class Specialiser:
     """Makes and keeps the body for each way of calling.
 
-    ``targets`` are the opset imports of the graphs that bodies can go into, ``pure`` the functions that do
-    nothing but compute their outputs.
+    ``functions`` are those that go, ``local`` all that the model has; ``pure`` those of them that do nothing
+    but compute their outputs; ``targets`` the opset imports of the graphs that bodies can go into.
     """
 
     form: Form
     functions: Mapping[OperatorId, Signature]
-    wanted: Collection[OperatorId]
+    local: Collection[OperatorId]
     pure: Collection[OperatorId]
     targets: Sequence[Mapping[str, int]]
     bodies: dict[Way, Body] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class Specialiser:
         return way, (*(slot for slot in node.inputs if slot is not None), *captured)
 
     def body(self, way: Way) -> Body:
-        """Return the specialised body for a way of calling, with the bodies that it calls, directly or not."""
+        """Return the body for a way of calling; those that it calls are made as well."""
         pending = [way]
         while pending:
             current = pending.pop()
@@ -130,6 +131,10 @@ class Specialiser:
             self.bodies[current] = body
             pending.extend(called_ways(body.nodes))
         return self.bodies[way]
+
+    def is_pure(self, node: Node) -> bool:
+        """Say whether a node does nothing but compute its outputs."""
+        return is_pure(node, self.local, self.pure)
 
     def _bound(self, attribute: Attribute, labels: Sequence[str]) -> Binding:
         if isinstance(attribute, Graphs):
@@ -158,10 +163,19 @@ def check_arity(signature: Signature, inputs: int, outputs: int, where: str) -> 
     ):
         if given > formal:
             raise CallSiteError(
-                f"the call has {given} {what}, the function has {formal}; drop the surplus or fix the function",
+                f"the call has {given} {what}, the function has {formal}; drop the surplus",
                 function=str(signature.id),
                 site=where,
             )
+
+
+def is_pure(node: Node, local: Collection[OperatorId], pure: Collection[OperatorId]) -> bool:
+    """Say whether a node does nothing but compute its outputs, given which local functions are pure."""
+    if node.op in local:
+        return node.op in pure
+    return node.op.domain in STANDARD_DOMAINS and all(
+        is_pure(inner, local, pure) for graph in node.subgraphs() for inner in graph.nodes
+    )
 
 
 def _closures(bindings: Mapping[str, Binding]) -> Iterator[Closure]:
@@ -193,7 +207,7 @@ class _Specialisation:
         outputs, identities = self._outputs()
         nodes += identities
         needed = {slot for slot in outputs if slot is not None}
-        body.nodes = self._with_callees(self._live(nodes, needed), needed)
+        body.nodes = self._with_callees(live_nodes(nodes, needed, self._all.is_pure), needed)
         given = tuple(slot for slot in source.inputs if slot not in self._absent)
         body.inputs = (*given, *(slot for slots in self._hidden.values() for slot in slots))
         body.outputs = outputs
@@ -205,7 +219,7 @@ class _Specialisation:
         inputs, attributes = self._inputs(node), self._attributes(node)
         if inputs is not node.inputs or attributes is not node.attributes:
             node = replace(node, inputs=inputs, attributes=attributes)
-        if node.op in self._all.functions:
+        if node.op in self._all.local:
             return [node]
         if node.op == ("", "Constant", "") and node.outputs[0] is not None:
             self._constants[node.outputs[0]] = node
@@ -215,7 +229,7 @@ class _Specialisation:
         if not self._absent or self._absent.isdisjoint(node.inputs):
             return node.inputs
         inputs = [None if slot in self._absent else slot for slot in node.inputs]
-        if node.op not in self._all.functions:
+        if node.op not in self._all.local:
             self._refuse_missing(node)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -257,7 +271,8 @@ class _Specialisation:
             return attribute
         binding = self._bindings.get(attribute.ref, self._signature.defaults.get(attribute.ref))
         if binding is None:
-            return self._dropped(node, attribute)
+            self._refuse_missing_attribute(node, attribute)
+            return None
         self._refuse_other_type(node, attribute, binding)
         if isinstance(binding, Reference):
             self._refuse_lost_default(attribute, binding)
@@ -267,7 +282,7 @@ class _Specialisation:
             return Plain(attribute.name, self._all.form.renamed(binding.payload, attribute.name))
         return self._opened(attribute, binding)
 
-    def _dropped(self, node: Node, attribute: Reference) -> None:
+    def _refuse_missing_attribute(self, node: Node, attribute: Reference) -> None:
         schema_attribute = _schema_attribute(node, attribute.name)
         if schema_attribute is not None and schema_attribute.required:
             raise self._error(
@@ -289,15 +304,16 @@ class _Specialisation:
         # this function's default would hold, which a reference in the body can no longer express.
         if attribute.ref in self._signature.defaults and not binding.sure:
             raise self._error(
-                f"attribute {attribute.ref!r} comes from attribute {binding.ref!r} of the kept function around "
-                "the call, which may be absent, and then the default here would be lost; "
+                f"attribute {attribute.ref!r} comes from attribute {binding.ref!r} of the kept function "
+                "around the call, which may be absent, and then the default here would be lost; "
                 "give that attribute a default, or keep this function too"
             )
 
     def _opened(self, attribute: Reference, value: Closure | Graphs) -> Graphs:
         """Return a copy of a graph that the call gave, its captures bound to the hidden inputs."""
         if isinstance(value, Graphs):  # a default; it is read in the function's own scope
-            labels, captured = self._signature.body.labels, captures(value.graphs)
+            labels: Sequence[str] = self._signature.body.labels
+            captured = captures(value.graphs)
             slots: dict[Slot, Slot | None] = dict(zip(captured, captured, strict=True))
         else:
             labels = value.labels
@@ -373,50 +389,19 @@ class _Specialisation:
                 continue
             if slot in self._absent:
                 raise self._error(
-                    f"input {self._body.labels[slot]!r} is not given, but the function returns it; give it at the call"
+                    f"input {self._body.labels[slot]!r} is not given, but the function returns it; "
+                    "give it at the call"
                 )
             if slot in taken:
-                identities.append(self._identity(slot))
-                slot = identities[-1].outputs[0]
+                slot, identity = self._identity(slot)
+                identities.append(identity)
             taken.add(slot)
             outputs.append(slot)
         return tuple(outputs), identities
 
-    def _identity(self, slot: Slot) -> Node:
+    def _identity(self, slot: Slot) -> tuple[Slot, Node]:
         output = self._body.fresh(self._body.labels[slot])
-        return Node(IDENTITY, (slot,), (output,), (), "", None, self._signature.imports)
-
-    def _live(self, nodes: list[Node], needed: set[Slot]) -> list[Node]:
-        """Return the nodes that compute a needed slot or may do anything else; ``needed`` grows."""
-        live = []
-        for node in reversed(nodes):
-            if not needed.isdisjoint(node.outputs) or not self._is_pure(node):
-                live.append(self._with_live_graphs(node, needed))
-                needed.update(slot for slot in node.inputs if slot is not None)
-        live.reverse()
-        return live
-
-    def _with_live_graphs(self, node: Node, needed: set[Slot]) -> Node:
-        if not any(isinstance(a, Graphs) for a in node.attributes):
-            return node
-        attributes = tuple(
-            a._replace(graphs=tuple(self._live_graph(g, needed) for g in a.graphs))
-            if isinstance(a, Graphs)
-            else a
-            for a in node.attributes
-        )
-        return replace(node, attributes=attributes)
-
-    def _live_graph(self, graph: Subgraph, needed: set[Slot]) -> Subgraph:
-        needed.update(graph.outputs)
-        return replace(graph, nodes=self._live(graph.nodes, needed))
-
-    def _is_pure(self, node: Node) -> bool:
-        if node.op in self._all.functions:
-            return node.op in self._all.pure
-        return node.op.domain in STANDARD_DOMAINS and all(
-            self._is_pure(inner) for graph in node.subgraphs() for inner in graph.nodes
-        )
+        return output, Node(IDENTITY, (slot,), (output,), (), "", None, self._signature.imports)
 
     def _with_callees(self, nodes: list[Node], needed: set[Slot]) -> list[Node]:
         """Return the nodes with each call that goes bound to the way it is called in."""
@@ -426,7 +411,7 @@ class _Specialisation:
         if any(isinstance(a, Graphs) for a in node.attributes):
             attributes = tuple(self._graphs_with_callees(a, needed) for a in node.attributes)
             node = replace(node, attributes=attributes)
-        if node.op not in self._all.wanted:
+        if node.op not in self._all.functions:
             return node
         where = f"{node.label or node.op.name} in function {self._signature.id}"
         used = [slot is not None and slot in needed for slot in node.outputs]
