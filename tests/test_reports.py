@@ -55,11 +55,12 @@ def rendered(renderable) -> str:
 
 def test_calls_and_nodes_are_counted_in_the_file_and_in_the_flat_model() -> None:
     facts = hierarchy(NESTED).functions
-    assert {str(name): (f.calls, f.flat_calls, f.nodes, f.flat_nodes, f.depth) for name, f in facts.items()} == {
+    counts = {n.name: (f.calls, f.flat_calls, f.nodes, f.flat_nodes, f.depth) for n, f in facts.items()}
+    assert counts == {
         "": (0, 1, 0, 12, 2),
-        "l::outer": (2, 2, 1, 5, 1),
-        "l::inner": (3, 5, 2, 2, 0),
-        "l::unused": (0, 0, 1, 1, 0),
+        "outer": (2, 2, 1, 5, 1),
+        "inner": (3, 5, 2, 2, 0),
+        "unused": (0, 0, 1, 1, 0),
     }  # fmt: skip
 
 
@@ -200,11 +201,9 @@ def test_reading_changes_nothing_and_the_data_is_json() -> None:
 def test_the_bytes_of_each_element_type_are_those_onnx_writes(element_type: int) -> None:
     try:
         tensor = onnx.helper.make_tensor("w", element_type, [8], [0] * 8)
+        tensor = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), "w")
     except Exception as error:
         pytest.skip(f"this onnx cannot make one: {error}")
-    if not tensor.raw_data:
-        array = onnx.numpy_helper.to_array(tensor)
-        tensor = onnx.numpy_helper.from_array(array, "w")
     model = onnx.parser.parse_model(f"{HEADER} main (float x) => (float y) {{ y = Abs (x) }}")
     model.graph.initializer.append(tensor)
     assert read_hierarchy(model).main.parameter_bytes == len(tensor.raw_data)
