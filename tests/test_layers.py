@@ -24,7 +24,18 @@ LAYERS = (
         "unbound",
         "files",
     ),
-    *("schemas", "decompositions", "binding", "equivalence", "passes", "manager", "instruments", "bisection"),
+    *(
+        "schemas",
+        "decompositions",
+        "safetensors_file",
+        "weights",
+        "binding",
+        "equivalence",
+        "passes",
+        "manager",
+        "instruments",
+        "bisection",
+    ),
     *("gradients", "preparation", "reports", "integrations", "api", "cli"),
 )
 
