@@ -1,0 +1,131 @@
+"""A model file without its weights: the same protobuf message, each large payload replaced by a reference.
+
+Only the tags on the way to large tensors are read.  What is small is copied as it is, so that protobuf
+parses, and judges, every byte that is not a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from onnx_inline.errors import TensorDataError
+from onnx_inline.files.messages import ATTRIBUTE, CHILDREN, DATA_FIELDS, MODEL, SINGULAR, SPARSE, TENSOR, Tensor
+from onnx_inline.files.sources import STAMP_KEY, Source, Stamp, stamp_text
+from onnx_inline.files.wire import (
+    LENGTH,
+    MAX_DEPTH,
+    VARINT,
+    Field,
+    WireError,
+    fields_of_file,
+    header,
+    text_field,
+    varint,
+)
+
+#: payloads from this size on stay in the file
+LARGE = 1024
+_EXTERNAL = b"\x70\x01"
+Reader = Callable[[int, int], bytes]
+
+
+class Reduction:
+    """Walks one file; ``read(start, end)`` gives its bytes."""
+
+    def __init__(self, read: Reader, source: Source) -> None:
+        self._read, self._source = read, source
+
+    def model(self, size: int) -> bytes:
+        """Return the whole file's message without its large payloads."""
+        return b"".join(self._message(MODEL, 0, size, 0))
+
+    def _message(self, kind: str, start: int, end: int, depth: int) -> list[bytes]:
+        """Return a message's bytes in pieces."""
+        if depth > MAX_DEPTH:
+            raise WireError("messages are nested too deep", start)
+        if kind == TENSOR:
+            return self._tensor(start, end)
+        if kind in (ATTRIBUTE, SPARSE) and self._has_split(kind, start, end):
+            return [self._read(start, end)]
+        pieces: list[bytes] = []
+        done = before = start
+        for number, wire, first, last in fields_of_file(self._read, start, end):
+            child = CHILDREN[kind].get(number)
+            if child and wire == LENGTH and last - first >= LARGE:
+                inner = self._message(child, first, last, depth + 1)
+                pieces += [self._read(done, before), header(number, sum(map(len, inner))), *inner]
+                done = last
+            before = last
+        pieces.append(self._read(done, end))
+        return pieces
+
+    def _has_split(self, kind: str, start: int, end: int) -> bool:
+        """Tell whether a tensor is written in several parts, which only protobuf itself merges."""
+        numbers = [number for number, *_ in fields_of_file(self._read, start, end) if (kind, number) in SINGULAR]
+        return len(numbers) != len(set(numbers))
+
+    def _tensor(self, start: int, end: int) -> list[bytes]:
+        found = list(self._tensor_fields(start, end))
+        data = [field for field, _ in found if field[0] in DATA_FIELDS]
+        if not self._replaceable(found, data):
+            return [self._read(start, end)]
+        kept = [self._read(before, field[3]) for field, before in found if _stays(field)]
+        explicit = any(field[0] == Tensor.DATA_LOCATION for field, _ in found)
+        number, _, first, last = data[-1]
+        return [*kept, self._reference(Stamp(self._source, number, explicit), first, last - first)]
+
+    def _tensor_fields(self, start: int, end: int) -> Iterator[tuple[Field, int]]:
+        """Yield each field with the position of its tag."""
+        before = start
+        for field in fields_of_file(self._read, start, end):
+            yield field, before
+            before = field[3]
+
+    def _replaceable(self, found: list[tuple[Field, int]], data: list[Field]) -> bool:
+        """Tell whether the elements lie in one piece that is worth leaving in the file.
+
+        Of several ``raw_data`` the last counts.  Packed numbers in several pieces are left to protobuf.
+        """
+        numbers = {number for number, *_ in data}
+        if len(numbers) > 1:
+            raise TensorDataError(
+                "its data are given in two fields at once", path=self._source.path, tensor=self._name(found)
+            )
+        if numbers not in ({Tensor.RAW_DATA}, *({n} for n in DATA_FIELDS - {Tensor.STRING_DATA})):
+            return False
+        in_one_piece = len(data) == 1 or numbers == {Tensor.RAW_DATA}
+        large = data[-1][1] == LENGTH and data[-1][3] - data[-1][2] >= LARGE
+        return in_one_piece and large and not self._external(found)
+
+    def _external(self, found: list[tuple[Field, int]]) -> bool:
+        return any(
+            number == Tensor.EXTERNAL_DATA
+            or (number == Tensor.DATA_LOCATION and self._digits(wire, first, last) != 0)
+            for (number, wire, first, last), _ in found
+        )
+
+    def _digits(self, wire: int, first: int, last: int) -> int:
+        data = self._read(first, last) if wire == VARINT else b"\x7f"
+        return varint(data, 0, len(data))[0]
+
+    def _name(self, found: list[tuple[Field, int]]) -> str:
+        names = [self._read(f[2], min(f[3], f[2] + 1000)) for f, _ in found if f[0] == Tensor.NAME and f[1] == LENGTH]
+        return names[-1].decode(errors="replace") if names else ""
+
+    def _reference(self, stamp: Stamp, offset: int, length: int) -> bytes:
+        entries = {
+            "location": self._source.path,
+            "offset": str(offset),
+            "length": str(length),
+            STAMP_KEY: stamp_text(stamp),
+        }
+        return b"".join(_entry(key, value) for key, value in entries.items()) + _EXTERNAL
+
+
+def _stays(field: Field) -> bool:
+    return field[0] not in DATA_FIELDS and field[0] != Tensor.DATA_LOCATION
+
+
+def _entry(key: str, value: str) -> bytes:
+    payload = text_field(1, key) + text_field(2, value)
+    return header(Tensor.EXTERNAL_DATA, len(payload)) + payload

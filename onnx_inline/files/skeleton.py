@@ -1,0 +1,216 @@
+"""Read a model file without its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+
+from onnx_inline.errors import FileError, NotAModelError, TensorDataError
+from onnx_inline.files import forms, locations, system, tensors
+from onnx_inline.files.plain import PlainTensors
+from onnx_inline.files.reduction import Reduction
+from onnx_inline.files.sources import STAMP_KEY, Identity, Source, Stamp, read_stamp, register, stamp_text
+from onnx_inline.files.spool import spooled
+from onnx_inline.files.wire import WireError, fields
+
+#: files up to this size are parsed whole; it keeps all of reading and writing one within 250 MB
+WHOLE = 16 << 20
+#: the first bytes of what is often mistaken for a model, and what it is
+_OTHERS = (
+    (b"version https://git-lfs", 0, "the pointer that git LFS keeps in place of a file", "fetch it with git lfs pull"),
+    (b"ORTM", 4, "onnxruntime's own format", "convert from the .onnx file that it was made of"),
+    (b"PK\x03\x04", 0, "a zip archive", "unpack it, or export to ONNX if it is a PyTorch file"),
+    (b"\x1f\x8b", 0, "compressed by gzip", "unpack it first"),
+    (b"\x89HDF", 0, "an HDF5 file", "export it to ONNX"),
+    (b"GGUF", 0, "a GGUF file", "export it to ONNX"),
+    (b"<", 0, "a text: HTML, XML or ONNX's own", "name it .onnxtxt if it is a model in ONNX's text form"),
+    (b"{", 0, "a text: JSON, perhaps", "name it .json if it is a model in JSON"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A model whose weights are still in their files.
+
+    Attributes:
+        model: the model; tensors of 1024 bytes and more in a large file refer to their bytes there.
+        path: the file's path as it was given, ``-`` for standard input.
+        source: the file that was read, checked again before anything is written.
+        form: ``protobuf``, ``textproto``, ``onnxtxt`` or ``json``.
+    """
+
+    model: onnx.ModelProto
+    path: str
+    source: Source
+    form: str
+
+
+def read_skeleton(
+    path: str | os.PathLike[str], *, external_root: str | None = None, input_format: str | None = None
+) -> Skeleton:
+    """Read a model without its weights, check every tensor's place and size, and where they are.
+
+    Args:
+        path: a model file, or ``-`` for standard input.
+        external_root: a further folder that external data may lie in (by links in the model's folder).
+        input_format: ``onnx``, ``textproto``, ``onnxtxt`` or ``json``; by the suffix if not given.
+
+    Raises:
+        FileError: if the file cannot be read, is no model, or its data cannot be used.
+    """
+    name = os.fspath(path)
+    try:
+        return _read(name, external_root, forms.form_of(name, input_format))
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        raise FileError(f"cannot be read: {reason}", path=name, errno=number) from error
+    except MemoryError as error:
+        raise FileError("needs more memory than there is", path=name, hint="raise the memory limit") from error
+
+
+def _read(path: str, external_root: str | None, form: str) -> Skeleton:
+    with _opened(path) as (descriptor, source):
+        size = source.identity.size
+        if form == forms.PROTOBUF and size > WHOLE:
+            data = _reduced(descriptor, source, path)
+        else:
+            data = system.read_at(descriptor, 0, size)
+        source.check(descriptor)
+    model = _parsed(data, path) if form == forms.PROTOBUF else forms.parse_text(data, form, path)
+    check_complete(model, path)
+    folder = "." if path == "-" else path
+    identity = None if path == "-" else source.identity
+    _check_tensors(model, path, locations.Folder.around(folder, identity, external_root))
+    return Skeleton(model, path, source, form)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[int, Source]]:
+    descriptor = spooled(sys.stdin.buffer.fileno()) if path == "-" else locations.open_model(path)
+    try:
+        identity = Identity.of(system.fstat(descriptor))
+        if not identity.size:
+            raise NotAModelError("is empty", path=path, hint="name a model file")
+        if path == "-":
+            yield descriptor, register(path, identity, pinned=system.duplicate(descriptor))
+        else:
+            yield descriptor, register(system.real_path(path), identity)
+    finally:
+        system.close(descriptor)
+
+
+def _reduced(descriptor: int, source: Source, path: str) -> bytes:
+    def read(start: int, end: int) -> bytes:
+        return system.read_at(descriptor, start, end - start)
+
+    try:
+        return Reduction(read, source).model(source.identity.size)
+    except WireError as error:
+        raise not_a_model(read(0, 64), path, str(error)) from error
+
+
+def _parsed(data: bytes, path: str) -> onnx.ModelProto:
+    try:
+        return onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise not_a_model(data, path, _reason(data)) from error
+
+
+def _reason(data: bytes) -> str:
+    """Say where the top level breaks; faults further in are found by protobuf alone, which says nothing."""
+    try:
+        for _ in fields(data):
+            pass
+    except WireError as error:
+        return str(error)
+    return "a message in it is damaged"
+
+
+def not_a_model(start: bytes, path: str, reason: str) -> NotAModelError:
+    """Return the error for a file that protobuf refuses."""
+    for magic, offset, what, hint in _OTHERS:
+        if start[offset : offset + len(magic)] == magic:
+            return NotAModelError(f"is no ONNX model but {what}", path=path, hint=hint)
+    return NotAModelError(
+        f"is no ONNX model, or a damaged one: {reason}", path=path, hint="fetch or export the model again"
+    )
+
+
+def check_complete(model: onnx.ModelProto, path: str) -> None:
+    """Refuse what protobuf reads as a message but is no model, or only the beginning of one.
+
+    Raises:
+        NotAModelError: if there is no graph, no opset import, or nodes of a domain that nothing introduces.
+    """
+    hint = "it may be cut short: fetch or export the model again"
+    if not model.HasField("graph"):
+        raise NotAModelError("is no ONNX model, for it has no graph", path=path, field="graph", hint=hint)
+    used = {node.domain for node in model.graph.node}
+    if used and not model.opset_import:
+        raise NotAModelError("has nodes but no opset_import", path=path, field="opset_import", hint=hint)
+    known = {entry.domain for entry in model.opset_import} | {function.domain for function in model.functions}
+    if lost := sorted(used - known - {"", "ai.onnx"}):
+        message = f"uses the domain {lost[0]!r}, which no opset_import and no function introduces"
+        raise NotAModelError(message, path=path, field="opset_import", hint=hint)
+
+
+def _check_tensors(model: onnx.ModelProto, path: str, folder: locations.Folder) -> None:
+    plain = PlainTensors()
+    for tensor in tensors.all_tensors(model):
+        if plain.recognise(tensor.SerializeToString()):
+            continue
+        if tensor.data_location == TensorProto.EXTERNAL:
+            _check_reference(tensor, path, folder)
+        else:
+            tensors.check_inside(tensor, path)
+
+
+def _check_reference(tensor: TensorProto, path: str, folder: locations.Folder) -> None:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    stamp = read_stamp(entries[STAMP_KEY]) if STAMP_KEY in entries else None
+    if stamp is not None:
+        tensors.check_range(tensor, path, stamp.field, int(entries["length"]))
+    else:
+        stamp_external(tensor, entries, path, folder)
+
+
+def stamp_external(
+    tensor: TensorProto, entries: dict[str, str], path: str, folder: locations.Folder
+) -> None:
+    """Check a tensor's external data and stamp the tensor with the file that they are in.
+
+    Raises:
+        ExternalDataError, TensorDataError: if the file or the range cannot be used.
+    """
+    _check_entries(tensor, entries, path)
+    place = locations.place_of(entries, tensor.name, path)
+    source = folder.find(place.location, tensor.name, path)
+    locations.check_fits(place, source, tensors.byte_size(tensor, path), tensor.name, path)
+    tensor.external_data.add(key=STAMP_KEY, value=stamp_text(Stamp(source, 0, False)))
+
+
+def _check_entries(tensor: TensorProto, entries: dict[str, str], path: str) -> None:
+    if STAMP_KEY in entries:
+        raise TensorDataError(
+            "its data are in a file that only the process which loaded the model can find",
+            path=path,
+            tensor=tensor.name,
+            field="external_data",
+            hint="save models loaded by onnx_inline with onnx_inline.save_proto",
+        )
+    if len(entries) != len(tensor.external_data):
+        raise TensorDataError(
+            "an entry of external_data is there twice", path=path, tensor=tensor.name, field="external_data"
+        )
+    if tensor.HasField("raw_data") or tensors.typed_fields(tensor):
+        raise TensorDataError(
+            "it has data of its own and external data at once", path=path, tensor=tensor.name, field="external_data"
+        )
