@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from onnx_inline._version import __version__
 
 if TYPE_CHECKING:
-    from onnx_inline.errors import FileError, ModelError, OnnxInlineError, UnknownNameError
+    from onnx_inline.binding import BindReport, Mismatch, bind_initializers
+    from onnx_inline.errors import (
+        BindingError,
+        FileError,
+        ModelError,
+        OnnxInlineError,
+        UnboundInitializersError,
+        UnknownNameError,
+    )
+    from onnx_inline.unbound import UnboundInitializer, unbound_initializers
 
 #: public name -> the module that defines it
 _HOME = {
@@ -19,14 +28,28 @@ _HOME = {
     "ModelError": "errors",
     "FileError": "errors",
     "UnknownNameError": "errors",
+    "BindingError": "errors",
+    "UnboundInitializersError": "errors",
+    "BindReport": "binding",
+    "Mismatch": "binding",
+    "bind_initializers": "binding",
+    "UnboundInitializer": "unbound",
+    "unbound_initializers": "unbound",
 }
 
 __all__ = [
+    "BindReport",
+    "BindingError",
     "FileError",
+    "Mismatch",
     "ModelError",
     "OnnxInlineError",
+    "UnboundInitializer",
+    "UnboundInitializersError",
     "UnknownNameError",
     "__version__",
+    "bind_initializers",
+    "unbound_initializers",
 ]
 
 

@@ -274,6 +274,7 @@ def _fill_proto(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
 def _fill_values(graph: ir.Graph, filling: _Filling) -> None:
     """Give one value the tensor; other values by its name were made by onnx_ir for want of an initializer."""
     value, *others = filling.places
+    filling.tensor.name = filling.tensor.name or filling.name
     value.const_value = filling.tensor
     value.type = value.type or ir.TensorType(filling.tensor.dtype)
     value.shape = value.shape or ir.Shape(filling.tensor.shape.numpy())

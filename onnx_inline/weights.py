@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -126,6 +128,8 @@ def _model_weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 # ---- files
 
+_DAMAGED = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
+
 
 def _read_file(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
@@ -143,7 +147,7 @@ def _read_numpy(path: Path) -> Mapping[str, Any]:
     try:
         archive = np.load(path, allow_pickle=False)
         names = list(archive.files)
-    except (OSError, ValueError, AttributeError) as error:
+    except (*_DAMAGED, ValueError, AttributeError) as error:
         raise FileError(f"cannot read weights from {path}: {error}; numpy.savez writes such files") from error
     return _LazyMapping(names, archive.__getitem__, path)
 
@@ -187,6 +191,8 @@ class _LazyMapping(Mapping[str, Any]):
             return self._read(name)
         except ValueError as error:
             return UnfitError(f"{self._path.name} holds no plain array there: {error}")
+        except _DAMAGED as error:
+            raise FileError(f"cannot read {name} from {self._path}: {error}; the file is damaged") from error
 
     def __iter__(self) -> Any:
         return iter(self._names)
