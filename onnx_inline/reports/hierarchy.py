@@ -144,7 +144,9 @@ def read_hierarchy(model: onnx.ModelProto) -> Hierarchy:
     weights = _weights_reaching(bodies, callees_first)
     below = _below(bodies, callees_first)
     occurrences = {} if cycle else _occurrences(bodies, callees_first)
-    calls = sum((Counter(body.callees) for body in bodies.values()), Counter[OperatorId]())
+    calls: Counter[OperatorId] = Counter()
+    for body in bodies.values():
+        calls.update(body.callees)
     sizes = _Sizes(bodies[MAIN].initializers)
     functions = {}
     for name, body in bodies.items():
