@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import onnx
 
@@ -12,6 +12,8 @@ from onnx_inline.engine.selection import Patterns
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    AnyModel = TypeVar("AnyModel", onnx.ModelProto, ir.Model)
 
 
 def inline_functions(
@@ -24,7 +26,14 @@ def inline_functions(
     provenance: bool = False,
     with_report: bool = False,
 ) -> Any:
+    """Inline model-local functions."""
     options = Options(only, keep, max_nodes, names, provenance)
-    inlined = inline_proto.inline(model, options)
-    result = inline_proto.put_together(model, inlined)
-    return (result, inlined.report) if with_report else result
+    if isinstance(model, onnx.ModelProto):
+        inlined = inline_proto.inline(model, options)
+        result: Any = inline_proto.put_together(model, inlined)
+        report = inlined.report
+    else:
+        from onnx_inline.engine import inline_ir
+
+        result, report = model, inline_ir.inline(model, options)
+    return (result, report) if with_report else result

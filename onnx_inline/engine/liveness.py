@@ -9,7 +9,7 @@ from onnx_inline.engine.body import Graphs, Node, Slot, Subgraph
 
 
 def live_nodes(nodes: list[Node], needed: set[Slot], is_pure: Callable[[Node], bool]) -> list[Node]:
-    """Return the nodes that compute a needed slot or do anything else; what they read is added to ``needed``."""
+    """Return the nodes that compute a needed slot or do anything else; ``needed`` grows by what they read."""
     live = []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.outputs) or not is_pure(node):

@@ -2,189 +2,235 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from onnx_inline.engine.body import Node, Slot, all_nodes
+from onnx_inline.engine.body import Node, Signature, all_nodes
 from onnx_inline.engine.flatten import Flattener, Template
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.options import Options
-from onnx_inline.engine.report import LeftCalls
+from onnx_inline.engine.report import InlineReport, LeftCalls
 from onnx_inline.engine.resolve import Resolution, Resolver
-from onnx_inline.engine.specialise import Specialiser, Way
+from onnx_inline.engine.selection import Selection
+from onnx_inline.engine.specialise import Specialiser
+from onnx_inline.engine.survey import Survey
 from onnx_inline.errors import FunctionCycleError, InvalidModelError
 from onnx_inline.identifiers import OperatorId
 
+Gone = frozenset[OperatorId]
 
-@dataclass(frozen=True)
-class Site:
-    """A call in a graph that stays.
 
-    ``node`` has been read on its own, ``labels`` are the names of its slots; ``owner`` is the number of the
-    opset imports that hold where it is.
+class View(Protocol):
+    """A model as planning sees it.
+
+    An ``owner`` is a function that is kept, or None for the model's graphs.
     """
 
-    node: Node
-    labels: Sequence[str]
-    owner: int
-    where: str
+    @property
+    def form(self) -> Form:
+        """What knows the form's attributes."""
+
+    @property
+    def functions(self) -> Mapping[OperatorId, Any]:
+        """The local functions, as the form holds them."""
+
+    @property
+    def main(self) -> Survey:
+        """What is in the model's graphs."""
+
+    def imports(self, owner: OperatorId | None) -> dict[str, int]:
+        """Return the opset imports of an owner, by normalized domain."""
+
+    def survey(self, owner: OperatorId) -> Survey:
+        """Return what is in a function."""
+
+    def read(self, function: Any) -> Signature:
+        """Read a function."""
+
+    def calls(self, owner: OperatorId | None, gone: Gone) -> Iterator[Any]:
+        """Yield the nodes that call functions that go, in the order in which they will be stamped."""
+
+    def site(self, call: Any, owner: OperatorId | None) -> tuple[Node, Sequence[str], Sequence[Any]]:
+        """Read a call: the node, the labels of its slots, and the values they stand for."""
 
 
 @dataclass(frozen=True)
 class PlannedSite:
-    """A call site and what it becomes: a template and the names of its inputs and outputs."""
+    """A call site and what it becomes.
+
+    ``values`` are the values, as the form holds them, of the template's inputs and outputs; ``label`` is what
+    names inside begin with, if that is free.
+    """
 
     template: Template
-    names: tuple[str, ...]
+    values: tuple[Any, ...]
     label: str
     metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Owner:
-    """What holds graphs that stay: the model, or a function that is kept.
+class Plan:
+    """Everything decided; carrying it out cannot fail.
 
-    ``imports`` are its opset imports, ``domains`` those of the operators that it uses, local functions
-    excepted; ``name`` is the kept function's identifier.
+    ``sites`` come in the order of ``owners``, the model's graphs (None) first; ``imports`` are the opset
+    imports of each owner afterwards.
     """
 
-    imports: Mapping[str, int]
-    domains: frozenset[str]
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything decided; carrying it out cannot fail."""
-
     resolution: Resolution
-    sites: list[PlannedSite]
-    imports: list[dict[str, int]]
-    specialiser: Specialiser
+    owners: Sequence[OperatorId | None]
+    sites: Mapping[OperatorId | None, Sequence[PlannedSite]]
+    imports: Mapping[OperatorId | None, dict[str, int]]
+    report: InlineReport
+
+    @property
+    def gone(self) -> Gone:
+        """The functions that go."""
+        return self.resolution.wanted
 
 
-def make_plan(
-    resolver: Resolver,
-    options: Options,
-    form: Form,
-    owners: Callable[[frozenset[OperatorId]], list[Owner]],
-    sites: Callable[[frozenset[OperatorId]], list[Site]],
-) -> Plan:
-    """Decide what happens to a model.
+def make_plan(view: View, options: Options) -> Plan:
+    """Decide what happens to a model, touching nothing.
 
-    A function that was chosen but not named and cannot be inlined is left, and everything is decided anew
+    A function that was chosen but not named, and cannot be inlined, is left: everything is decided anew
     without it.
-
-    Args:
-        resolver: decides on functions.
-        options: what the caller asks.
-        form: the form of the model.
-        owners: returns what holds graphs that stay, given the functions that go.
-        sites: returns the calls in those graphs, given the functions that go.
 
     Raises:
         ModelError: a function that was named cannot be inlined, or the result would be too large.
     """
+    started = time.perf_counter()
+    resolver = Resolver(
+        functions=view.functions,
+        read=view.read,
+        calls=lambda identifier: view.survey(identifier).operators,
+        roots=view.main.operators,
+        existing=view.main.operators.total(),
+        depth=view.main.depth,
+    )
     selection = resolver.choose(options.only, options.keep)
     left: dict[OperatorId, str] = {}
-    by_name = {str(function): function for function in selection.wanted}
     while True:
         try:
             resolution = resolver.resolve(selection, left, options.max_nodes)
-            return _carried_through(resolution, form, resolver, owners, sites)
+            return _Planning(view, resolution).plan(started)
         except InvalidModelError as error:
-            blamed = error.cycle if isinstance(error, FunctionCycleError) else (error.function,)
-            blamed_ids = {by_name[name] for name in blamed if name in by_name}
-            if not blamed_ids or blamed_ids & selection.named or blamed_ids <= left.keys():
+            blamed = _blamed(error, selection)
+            if not blamed or blamed & selection.named or blamed <= left.keys():
                 raise
-            left.update(dict.fromkeys(blamed_ids, str(error)))
+            left.update(dict.fromkeys(blamed, str(error)))
 
 
-def _carried_through(
-    resolution: Resolution,
-    form: Form,
-    resolver: Resolver,
-    owners: Callable[[frozenset[OperatorId]], list[Owner]],
-    sites: Callable[[frozenset[OperatorId]], list[Site]],
-) -> Plan:
-    gone = frozenset(resolution.wanted)
-    owned = owners(gone)
-    targets = [_target(owner, resolution) for owner in owned]
-    specialiser = Specialiser(
-        form, resolution.functions, frozenset(resolver.functions), resolution.pure, targets
-    )
-    found = sites(gone)
-    ways = [_way(specialiser, site) for site in found]
-    flattener = Flattener(specialiser)
-    flattener.prepare(way for way, _ in ways)
-    planned = [
-        PlannedSite(
-            flattener.templates[way],
-            (*(site.labels[slot] for slot in arguments), *_output_names(site, way)),
-            site.node.label.strip("/") or site.node.op.name,
-            site.node.metadata,
+def _blamed(error: InvalidModelError, selection: Selection) -> set[OperatorId]:
+    """Return the chosen functions that an error is about."""
+    names = error.cycle if isinstance(error, FunctionCycleError) else (error.function,)
+    return {function for function in selection.wanted if str(function) in names}
+
+
+class _Planning:
+    """The making of a plan once it is clear which functions go."""
+
+    def __init__(self, view: View, resolution: Resolution) -> None:
+        self._view, self._resolution = view, resolution
+        kept = [identifier for identifier in view.functions if identifier not in resolution.wanted]
+        self._owners: list[OperatorId | None] = [None, *kept]
+        targets = [self._target(owner) for owner in self._owners]
+        self._specialiser = Specialiser(
+            view.form, resolution.functions, frozenset(view.functions), resolution.pure, targets
         )
-        for site, (way, arguments) in zip(found, ways, strict=True)
-    ]
-    used = _used_domains(owned, found, planned)
-    imports = [
-        {domain: target[domain] for domain in _ordered(owner, target) if domain in domains}
-        for owner, target, domains in zip(owned, targets, used, strict=True)
-    ]
-    return Plan(resolution, planned, imports, specialiser)
 
+    def plan(self, started: float) -> Plan:
+        """Return the plan."""
+        sites = self._sites()
+        imports = {owner: self._imports(number, sites[owner]) for number, owner in enumerate(self._owners)}
+        report = self._report(sites, imports[None], started)
+        return Plan(self._resolution, self._owners, sites, imports, report)
 
-def _way(specialiser: Specialiser, site: Site) -> tuple[Way, tuple[Slot, ...]]:
-    needed = [slot is not None for slot in site.node.outputs]
-    return specialiser.way(site.node, site.labels, site.owner, needed, site.where)
+    def _sites(self) -> dict[OperatorId | None, list[PlannedSite]]:
+        flattener = Flattener(self._specialiser)
+        called = {owner: list(self._called(number, owner)) for number, owner in enumerate(self._owners)}
+        flattener.prepare(way for calls in called.values() for _, way, _ in calls)
+        return {
+            owner: [
+                PlannedSite(
+                    flattener.templates[way], values, node.label.strip("/") or node.op.name, node.metadata
+                )
+                for node, way, values in calls
+            ]
+            for owner, calls in called.items()
+        }
 
+    def _called(self, number: int, owner: OperatorId | None) -> Iterator[tuple[Node, Any, tuple[Any, ...]]]:
+        """Yield each call of an owner with its way of calling and the values it gives and takes."""
+        where = f" of function {owner}" if owner else ""
+        for call in self._view.calls(owner, self._resolution.wanted):
+            node, labels, values = self._view.site(call, owner)
+            needed = [slot is not None for slot in node.outputs]
+            place = f"node {node.label or node.op.name!r}{where}"
+            way, arguments = self._specialiser.way(node, labels, number, needed, place)
+            outputs = [values[slot] for slot in node.outputs if slot is not None]
+            yield node, way, (*[values[slot] for slot in arguments], *outputs)
 
-def _output_names(site: Site, way: Way) -> Iterable[str]:
-    return (site.labels[slot] for slot in site.node.outputs if slot is not None)
+    # ------------------------------------------------------------------- opset imports
 
+    def _target(self, owner: OperatorId | None) -> dict[str, int]:
+        """Return the opset imports that bodies going into an owner are converted to.
 
-# ---------------------------------------------------------------------------- opset imports
+        A domain that the owner does not import comes in at the newest version that a body needs.
+        """
+        own = self._view.imports(owner)
+        target = dict(own)
+        for signature in self._resolution.functions.values():
+            for domain, version in signature.imports.items():
+                if domain not in own:
+                    target[domain] = max(version, target.get(domain, version))
+        return target
 
+    def _imports(self, number: int, sites: Sequence[PlannedSite]) -> dict[str, int]:
+        """Return exactly the imports that an owner uses: its own in their order, then new ones by name."""
+        owner, target = self._owners[number], self._specialiser.targets[number]
+        used = self._own_domains(owner)
+        templates = {id(site.template): site.template for site in sites}
+        used |= {node.op.domain for t in templates.values() for node in all_nodes(t.nodes)}
+        own = self._view.imports(owner)
+        order = [*own, *sorted(used - own.keys())]
+        # A model must import something, even if no node is left.
+        return {d: target[d] for d in order if d in used and d in target} or own
 
-def _target(owner: Owner, resolution: Resolution) -> dict[str, int]:
-    """Return the opset imports that bodies going into an owner are converted to.
+    def _own_domains(self, owner: OperatorId | None) -> set[str]:
+        gone = self._resolution.wanted
+        if owner is not None:
+            return set(self._view.survey(owner).domains(gone))
+        return {*self._view.main.domains(gone), *(kept.domain for kept in self._owners if kept)}
 
-    A domain that the owner does not import comes in at the newest version that a body needs.
-    """
-    target = dict(owner.imports)
-    for signature in resolution.functions.values():
-        for domain, version in signature.imports.items():
-            if domain not in owner.imports:
-                target[domain] = max(version, target.get(domain, version))
-    return target
+    # -------------------------------------------------------------------------- report
 
+    def _report(
+        self,
+        sites: Mapping[OperatorId | None, Sequence[PlannedSite]],
+        imports: dict[str, int],
+        started: float,
+    ) -> InlineReport:
+        gone, main = self._resolution.wanted, self._view.main.operators
+        calls = Counter[OperatorId]()
+        templates = {id(site.template): site.template for found in sites.values() for site in found}
+        stamps = Counter(id(site.template) for found in sites.values() for site in found)
+        for key, count in stamps.items():
+            calls.update({function: n * count for function, n in templates[key].calls.items()})
+        staying = sum(count for op, count in main.items() if op not in gone)
+        return InlineReport(
+            calls={str(function): calls[function] for function in sorted(calls)},
+            nodes_before=main.total(),
+            nodes_after=staying + sum(len(site.template.labels) for site in sites[None]),
+            functions_before=len(self._view.functions),
+            removed=tuple(str(f) for f in self._view.functions if f in gone),
+            left=tuple(self._left(main)),
+            conversions=tuple(self._specialiser.conversions),
+            opset_imports=imports if gone else self._view.imports(None),
+            seconds=time.perf_counter() - started,
+        )
 
-def _used_domains(
-    owners: Sequence[Owner], sites: Sequence[Site], planned: Sequence[PlannedSite]
-) -> list[set[str]]:
-    """Return the domains that each owner's graphs use once all is stamped."""
-    used = [set(owner.domains) for owner in owners]
-    templates: dict[int, set[str]] = {}
-    for site, plan in zip(sites, planned, strict=True):
-        key = id(plan.template)
-        if key not in templates:
-            templates[key] = {node.op.domain for node in all_nodes(plan.template.nodes)}
-        used[site.owner] |= templates[key]
-    return used
-
-
-def _ordered(owner: Owner, target: Mapping[str, int]) -> list[str]:
-    """Return domains in the order the owner lists them, then the new ones by name."""
-    return [*owner.imports, *sorted(set(target) - set(owner.imports))]
-
-
-# ------------------------------------------------------------------------------------ report
-
-
-def left_calls(resolution: Resolution, calls: Counter[OperatorId]) -> tuple[LeftCalls, ...]:
-    """Return what was left, given how often each function is still called."""
-    return tuple(
-        LeftCalls(str(function), calls[function], reason)
-        for function, reason in sorted(resolution.left.items())
-    )
+    def _left(self, main: Counter[OperatorId]) -> Iterable[LeftCalls]:
+        for function, reason in sorted(self._resolution.left.items()):
+            yield LeftCalls(str(function), main[function], reason)

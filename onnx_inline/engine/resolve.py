@@ -56,7 +56,7 @@ class Resolver:
 
     functions: Mapping[OperatorId, Any]
     read: Callable[[Any], Signature]
-    calls: Callable[[Any], Calls]
+    calls: Callable[[OperatorId], Calls]
     roots: Calls
     existing: int
     depth: int
@@ -92,9 +92,9 @@ class Resolver:
     def _root_calls(self, wanted: Collection[OperatorId]) -> Calls:
         """Return the calls from all graphs and from the functions that stay."""
         roots = Counter(self.roots)
-        for identifier, function in self.functions.items():
+        for identifier in self.functions:
             if identifier not in wanted:
-                roots.update(self.calls(function))
+                roots.update(self.calls(identifier))
         return Counter({op: count for op, count in roots.items() if op in wanted})
 
     def _reached(

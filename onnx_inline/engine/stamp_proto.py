@@ -49,9 +49,9 @@ def drop_symbols(value_type: onnx.TypeProto) -> None:
 
 
 class Hole(NamedTuple):
-    """A name on the wire: actual name number ``index``, then fixed text."""
+    """A name on the wire: actual name number ``number``, then fixed text."""
 
-    index: int
+    number: int
     suffix: bytes
 
 
@@ -72,9 +72,9 @@ class Piece:
 
     def name(self, tag: bytes, hole: Hole) -> None:
         """Add a string field that holds a name."""
-        length = self._lengths[hole.index] + len(hole.suffix)
+        length = self._lengths[hole.number] + len(hole.suffix)
         head = tag + varint(length)
-        self.parts += (head, hole.index, hole.suffix)
+        self.parts += (head, hole.number, hole.suffix)
         self.size += len(head) + length
 
     def message(self, tag: bytes, piece: Piece) -> None:
@@ -121,7 +121,7 @@ class ProtoStamper:
     """
 
     def __init__(self, *, own_names: bool, provenance: bool) -> None:
-        self._own_names, self._provenance = own_names, provenance
+        self.own_names, self._provenance = own_names, provenance
         self._renderings: dict[int, dict[object, Rendering]] = {}
         self._serialized: dict[int, tuple[object, bytes]] = {}
 
@@ -145,11 +145,6 @@ class ProtoStamper:
             renderer = _Renderer(template, key[0], metadata, self)
             rendering = known[key] = Rendering(renderer.parts(site if self._provenance else None))
         return rendering.stamped(encoded)
-
-    @property
-    def own_names(self) -> bool:
-        """Whether every value inside has a name of its own."""
-        return self._own_names
 
     def without(self, message: Any, *fields: str) -> bytes:
         """Return a message serialized without some of its fields (unknown ones are kept), remembered."""
@@ -179,11 +174,25 @@ class ProtoStamper:
 
 
 _NODE_FIELDS = (
-    "input", "output", "name", "op_type", "attribute", "domain", "overload", "metadata_props", "device_configurations",
-)  # fmt: skip
+    "input",
+    "output",
+    "name",
+    "op_type",
+    "attribute",
+    "domain",
+    "overload",
+    "metadata_props",
+    "device_configurations",
+)
 _GRAPH_FIELDS = (
-    "node", "initializer", "sparse_initializer", "input", "output", "value_info", "quantization_annotation",
-)  # fmt: skip
+    "node",
+    "initializer",
+    "sparse_initializer",
+    "input",
+    "output",
+    "value_info",
+    "quantization_annotation",
+)
 
 
 class _Renderer:
@@ -246,7 +255,7 @@ class _Renderer:
         return {**provenance_of(self._site, self._template.function, node.calls), **metadata}
 
     def _from_source(self, piece: Piece, node: Node) -> None:
-        """Add what is copied as it is, doc string and unknown fields, and the sharding, which names values."""
+        """Add what is copied, doc string and unknown fields, and the sharding, which names values."""
         source: onnx.NodeProto = node.source
         piece.raw(self._stamper.without(source, *_NODE_FIELDS))
         if not source.device_configurations:

@@ -1,0 +1,165 @@
+"""Inlining in an onnx_ir model, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_ir as ir
+
+from onnx_inline.engine.body import Node, Signature
+from onnx_inline.engine.namer import Namer
+from onnx_inline.engine.options import Options
+from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
+from onnx_inline.engine.read_ir import IrForm, function_id, imports_of, operator_id, read_function, read_site
+from onnx_inline.engine.report import InlineReport
+from onnx_inline.engine.stamp_ir import IrStamper, copy_annotations
+from onnx_inline.engine.survey import Survey
+from onnx_inline.identifiers import OperatorId, normalized_domain
+
+
+def inline(model: ir.Model, options: Options) -> InlineReport:
+    """Inline in place; if anything is refused, nothing has been touched.
+
+    Raises:
+        ModelError: see :func:`onnx_inline.inline_functions`.
+    """
+    view = IrView(model)
+    plan = make_plan(view, options)
+    if plan.gone:
+        _carry_out(model, view, plan, options)
+    return plan.report
+
+
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yield the graphs in a node's attributes."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+class IrView:
+    """An onnx_ir model as planning sees it."""
+
+    form = IrForm()
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self.functions = {function_id(f): f for f in model.functions.values()}
+        self.main = Survey("the graph")
+        _survey_graph(self.main, model.graph, 0)
+        self._surveys: dict[OperatorId, Survey] = {}
+
+    def imports(self, owner: OperatorId | None) -> dict[str, int]:
+        """Return the opset imports of the model or of a function."""
+        return imports_of(self._model if owner is None else self.functions[owner])
+
+    def survey(self, owner: OperatorId) -> Survey:
+        """Return what is in a function, found once."""
+        if owner not in self._surveys:
+            self._surveys[owner] = survey = Survey(f"function {owner}")
+            function = self.functions[owner]
+            _survey_nodes(survey, function, _names(function.inputs), 0)
+        return self._surveys[owner]
+
+    def read(self, function: ir.Function) -> Signature:
+        """Read a function."""
+        return read_function(function)
+
+    def calls(self, owner: OperatorId | None, gone: Gone) -> Iterator[ir.Node]:
+        """Yield the nodes that call functions that go."""
+        yield from calls_in(self._model.graph if owner is None else self.functions[owner], gone)
+
+    def site(self, call: ir.Node, owner: OperatorId | None) -> tuple[Node, list[str], list[ir.Value]]:
+        """Read a call."""
+        attributes = () if owner is None else self.functions[owner].attributes.values()
+        sure = [attribute.name for attribute in attributes if attribute.value is not None]
+        where = "the graph" if owner is None else f"function {owner}"
+        return read_site(call, where, self.imports(owner), sure)
+
+
+def calls_in(nodes: Iterable[ir.Node], gone: Gone) -> Iterator[ir.Node]:
+    """Yield the calls that go: in nodes, and in subgraphs except those that a call hands on."""
+    for node in nodes:
+        if operator_id(node) in gone:
+            yield node
+        else:
+            for graph in subgraphs(node):
+                yield from calls_in(graph, gone)
+
+
+def _names(values: Iterable[ir.Value]) -> list[str]:
+    return [value.name for value in values if value.name]
+
+
+def _survey_graph(survey: Survey, graph: ir.Graph, depth: int) -> None:
+    inputs = _names(graph.inputs)
+    given = set(inputs)
+    _survey_nodes(
+        survey, graph, [*inputs, *(name for name in graph.initializers if name not in given)], depth
+    )
+
+
+def _survey_nodes(survey: Survey, nodes: Iterable[ir.Node], defined: list[str], depth: int) -> None:
+    survey.depth = max(survey.depth, depth)
+    for node in nodes:
+        survey.operators[operator_id(node)] += 1
+        survey.labels.append(node.name or "")
+        defined += _names(node.outputs)
+        for graph in subgraphs(node):
+            _survey_graph(survey, graph, depth + 1)
+    # Names are only labels here, but the model is going to be written, and then two values are one.
+    survey.refuse_twice(defined, "value")
+    survey.values += defined
+
+
+# ------------------------------------------------------------------------------ changing
+
+
+def _carry_out(model: ir.Model, view: IrView, plan: Plan, options: Options) -> None:
+    stamper = IrStamper(own_names=options.names == "flat", provenance=options.provenance)
+    for owner in plan.owners:
+        nodes = model.graph if owner is None else view.functions[owner].graph
+        survey = view.main if owner is None else view.survey(owner)
+        if plan.sites[owner]:
+            # The calls are listed first: replacing one changes what is being walked.
+            calls = list(calls_in(nodes, plan.gone))
+            _replace_calls(calls, plan.sites[owner], stamper, Namer(options, survey))
+    for key in [key for key, function in model.functions.items() if function_id(function) in plan.gone]:
+        del model.functions[key]
+    _replace_imports(model.graph.opset_imports, plan.report.opset_imports)
+    for owner in plan.owners:
+        if owner is not None and plan.sites[owner]:
+            _replace_imports(view.functions[owner].opset_imports, plan.imports[owner])
+
+
+def _replace_imports(imports: dict[str, int], wanted: dict[str, int] | object) -> None:
+    assert isinstance(wanted, dict)
+    spelled = {normalized_domain(domain): domain for domain in imports}
+    imports.clear()
+    imports.update({spelled.get(domain, domain): version for domain, version in wanted.items()})
+
+
+def _replace_calls(
+    calls: Iterable[ir.Node], sites: Iterable[PlannedSite], stamper: IrStamper, namer: Namer
+) -> None:
+    # A call may read what an earlier one made, so a value that went is looked up here.
+    current: dict[ir.Value, ir.Value] = {}
+    for call, site in zip(calls, sites, strict=True):
+        outputs = [value for value in call.outputs if value.name != ""]
+        made = [ir.Value(name=value.name) for value in outputs]
+        for old, new in zip(outputs, made, strict=True):
+            copy_annotations(old, new, symbols=True)
+        values = [current.get(value, value) for value in site.values[: site.template.inputs]]
+        prefix, names = namer.names(site)
+        nodes = stamper.stamp(site.template, prefix, [*values, *made], names, site.metadata)
+        graph = call.graph
+        assert graph is not None, "a call is found by walking a graph"
+        graph.insert_before(call, nodes)
+        for old, new in zip(outputs, made, strict=True):
+            old.replace_all_uses_with(new, replace_graph_outputs=True)
+            current[old] = new
+        graph.remove(call, safe=True)

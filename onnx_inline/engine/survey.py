@@ -1,0 +1,52 @@
+"""One look over graphs that see each other: names, operators, sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from onnx_inline.errors import InvalidModelError
+from onnx_inline.identifiers import OperatorId
+
+
+@dataclass
+class Survey:
+    """What is in some graphs, their subgraphs included.
+
+    Attributes:
+        where: what was looked over, for messages.
+        values: all names of values.
+        labels: all names of nodes.
+        operators: how often each operator is used.
+        depth: how deep the deepest graph is nested.
+    """
+
+    where: str
+    values: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    operators: Counter[OperatorId] = field(default_factory=Counter)
+    depth: int = 0
+
+    def add(self, other: Survey) -> None:
+        """Take in what another survey found."""
+        self.values += other.values
+        self.labels += other.labels
+        self.operators += other.operators
+        self.depth = max(self.depth, other.depth)
+
+    def domains(self, gone: Collection[OperatorId]) -> frozenset[str]:
+        """Return the domains of the operators used, those that go excepted."""
+        return frozenset(op.domain for op in self.operators if op not in gone)
+
+    def refuse_twice(self, names: list[str], what: str) -> None:
+        """Raise if one of the names of a scope is there twice."""
+        if len(set(names)) == len(names):
+            return
+        twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
+        if twice is not None:
+            raise self.error(f"{what} {twice!r} is defined twice; rename or remove one of the definitions")
+
+    def error(self, message: str) -> InvalidModelError:
+        """Return an error about what is being looked over."""
+        return InvalidModelError(f"{self.where}: {message}")
