@@ -1,27 +1,43 @@
 """Until onnx_inline.preparation is there."""
+
 from __future__ import annotations
 import onnx, onnx.inliner
 
+
 def prepare(model, *, keep=None, output_names=None):
     if keep:
-        ids=[tuple(k.split("::")) if "::" in k else ("",k) for k in keep]
+        ids = [tuple(k.split("::")) if "::" in k else ("", k) for k in keep]
         model = onnx.inliner.inline_selected_functions(model, ids, exclude=True)
     else:
         model = onnx.inliner.inline_local_functions(model)
     if output_names:
-        ren={o.name:n for o,n in zip(model.graph.output,output_names)}
-        for o in model.graph.output: o.name=ren[o.name]
+        ren = {o.name: n for o, n in zip(model.graph.output, output_names)}
+        for o in model.graph.output:
+            o.name = ren[o.name]
         for n in model.graph.node:
-            for i,x in enumerate(n.input):
-                if x in ren: n.input[i]=ren[x]
-            for i,x in enumerate(n.output):
-                if x in ren: n.output[i]=ren[x]
-        for v in model.graph.value_info: v.name=ren.get(v.name,v.name)
-    for k,n in enumerate(model.graph.node):
-        if n.op_type=="LayerNormalization":
-            while len(n.output)<3: n.output.append(f"ln{k}_extra{len(n.output)}")
-    used={n.domain for n in model.graph.node}|{f.domain for f in model.functions}|{n.domain for f in model.functions for n in f.node}
-    keepimp=[o for o in model.opset_import if o.domain in used or o.domain==""]
-    del model.opset_import[:]; model.opset_import.extend(keepimp)
-    model.ir_version=min(model.ir_version,10)
+            for i, x in enumerate(n.input):
+                if x in ren:
+                    n.input[i] = ren[x]
+            for i, x in enumerate(n.output):
+                if x in ren:
+                    n.output[i] = ren[x]
+        for v in model.graph.value_info:
+            v.name = ren.get(v.name, v.name)
+    for k, n in enumerate(model.graph.node):
+        if n.op_type == "LayerNormalization":
+            while len(n.output) < 3:
+                n.output.append(f"ln{k}_extra{len(n.output)}")
+    used = (
+        {n.domain for n in model.graph.node}
+        | {f.domain for f in model.functions}
+        | {n.domain for f in model.functions for n in f.node}
+    )
+    keepimp = [o for o in model.opset_import if o.domain in used or o.domain == ""]
+    del model.opset_import[:]
+    model.opset_import.extend(keepimp)
+    model.ir_version = min(model.ir_version, 10)
     return model
+
+
+def inline_functions(model, *, keep=None):
+    return prepare(model, keep=keep)

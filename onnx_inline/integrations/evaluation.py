@@ -12,7 +12,7 @@ def disable_training(model: onnx.ModelProto) -> None:
     """Make Dropout and BatchNormalization of ``model`` behave as in evaluation, in place.
 
     Dropout loses its ``training_mode`` input.  BatchNormalization loses the attribute, and the outputs that
-    only training has: one that is read becomes the running statistic itself, which evaluation leaves as it is.
+    only training has: one that is read becomes the running statistic itself, which evaluation leaves alone.
     Subgraphs and model-local functions are treated too.
 
     Args:
@@ -26,11 +26,13 @@ def disable_training(model: onnx.ModelProto) -> None:
 
 
 def _scopes(model: onnx.ModelProto) -> Iterator[tuple[Any, set[str]]]:
-    """Yield the node list of every graph and function, each with the names that are read in it or below it."""
+    """Yield the node list of every graph and function, with the names that are read in it or below."""
     pending: list[Any] = [model.graph, *model.functions]
     while pending:
         scope = pending.pop()
-        outputs = scope.output if isinstance(scope, onnx.FunctionProto) else (value.name for value in scope.output)
+        outputs = (
+            scope.output if isinstance(scope, onnx.FunctionProto) else (value.name for value in scope.output)
+        )
         yield scope.node, {*outputs, *_names_read(scope.node)}
         pending.extend(graph for node in scope.node for graph in _subgraphs(node))
 

@@ -1,4 +1,4 @@
-"""What is changed in ``onnxruntime.training.onnxblock`` while artifacts are generated, and changed back after.
+"""What is changed in ``onnxruntime.training.onnxblock`` while artifacts are generated, and changed back.
 
 ONNX Runtime 1.19 saves the model after every block, as ``temp.onnx`` in the working directory, and thereby
 clears the weights of the model that the next block works on.  Here blocks check and infer a model without
@@ -29,16 +29,13 @@ _LOCK = threading.RLock()
 def blocks_without_weights(weights: Mapping[str, onnx.TensorProto], scratch: Path) -> Iterator[None]:
     """Let ONNX Runtime's blocks work on a model whose initializers have no data, while the context lasts.
 
-    Other threads that use blocks meanwhile get ONNX Runtime's own behaviour; other calls of this wait.  On the
-    way out everything is as it was, whatever happened.
+    Other threads that use blocks meanwhile get ONNX Runtime's own behaviour; other calls of this wait.
+    On the way out everything is as it was, whatever happened.
 
     Args:
         weights: for each initializer without data, a tensor that has it, or refers to it.
         scratch: a folder that will be deleted; a block that insists on a temporary file gets a name in it.
     """
-    from onnxruntime.training import onnxblock
-    from onnxruntime.training.onnxblock import _training_graph_utils, blocks
-
     with _LOCK, contextlib.ExitStack() as stack:
         for holder, name, replacement in _changes(weights, scratch):
             original = getattr(holder, name)
@@ -47,7 +44,9 @@ def blocks_without_weights(weights: Mapping[str, onnx.TensorProto], scratch: Pat
         yield
 
 
-def _changes(weights: Mapping[str, onnx.TensorProto], scratch: Path) -> list[tuple[Any, str, Callable[..., Any]]]:
+def _changes(
+    weights: Mapping[str, onnx.TensorProto], scratch: Path
+) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Return what is replaced: where, which name, by what."""
     from onnxruntime.training import onnxblock
     from onnxruntime.training.onnxblock import _training_graph_utils, blocks
@@ -73,11 +72,11 @@ def _only_in_thread(owner: int, ours: Callable[..., Any], original: Callable[...
 def _initialiser(original: Callable[..., None], scratch: Path) -> Callable[..., None]:
     """Return a ``__init__`` after which the block's ``__del__`` removes no ``temp.onnx`` of the user's."""
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         self.temp_onnx_file_path = str(scratch / Path(self.temp_onnx_file_path).name)
 
-    return __init__
+    return initialise
 
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,9 @@
 """Training artifacts for ONNX Runtime from a model with functions, of any size.
 
 ``onnxruntime.training.artifacts.generate_artifacts`` stops at functions, at losses of more than one block on
-models with external data, at batch normalisation, and at the IR version of a current onnx.  The function of the
-same name here takes the same parameters and gets through; what it changes in ONNX Runtime lasts for the call.
+models with external data, at batch normalisation, and at the IR version of a current onnx.  The function of
+the same name here takes the same parameters and gets through; what it changes in ONNX Runtime lasts for the
+call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import Any
 import onnx
 
 from onnx_inline.errors import FileError, InvalidModelError, UnknownNameError
-from onnx_inline.integrations import weightless, weights
+from onnx_inline.files.skeleton import read_skeleton
+from onnx_inline.files.sources import Source
+from onnx_inline.files.tensors import all_tensors
+from onnx_inline.integrations import weight_files, weightless
 from onnx_inline.integrations.ort_blocks import blocks_without_weights
 
 #: Protobuf's limit for one message, less room for the graph itself, in bytes.
@@ -78,10 +82,10 @@ def generate_artifacts(
         additional_output_names: values of the model to return beside the loss.
         nominal_checkpoint: also write a checkpoint with types and shapes only.
         loss_input_names: the outputs that the loss takes; None is all of them.
-        keep: functions to leave as calls, as identifiers or patterns; they need a gradient registered with ONNX
-            Runtime by ``register_gradient_definition("domain::name", ...)``.
-        output_names: new names for the outputs, in order; torch's exporter loses them when the outermost module
-            is a function.  The names in other parameters are these new ones.
+        keep: functions to leave as calls, as identifiers or patterns; they need a gradient registered with
+            ONNX Runtime by ``register_gradient_definition("domain::name", ...)``.
+        output_names: new names for the outputs, in order; torch's exporter loses them when the outermost
+            module is a function.  The names in other parameters are these new ones.
 
     Returns:
         The paths of the files.
@@ -92,10 +96,10 @@ def generate_artifacts(
         FileError: a file cannot be read, or there is no such folder.
         RuntimeError, TypeError: whatever ONNX Runtime's own function refuses.
 
-    All files are written or none: they are made in a folder of their own and moved at the end.  Beside the model
-    that the caller holds, memory for about the weights is needed once more; beyond 2 GB far less.  Calls from
-    several threads wait for each other.  A custom block sees trained weights of 1 KiB and more by type and shape
-    only.
+    All files are made in a folder of their own and moved when all are there.  Weights are read from their file
+    by ONNX Runtime itself, so they are in memory about once, and not at all when the checkpoint has more than
+    2 GB.  Calls from several threads wait for each other.  A custom block sees trained weights of 1 KiB and
+    more by type and shape only.
 
     Example::
 
@@ -107,12 +111,12 @@ def generate_artifacts(
     from onnxruntime.training import artifacts
 
     folder = _folder(artifact_directory)
-    source, path = _read(model)
+    source = _read(model)
     chosen = {*(requires_grad or ()), *(frozen_params or ())}
     if not isinstance(loss, artifacts.onnxblock.Block):
         _refuse_unknown(chosen, source)
     with tempfile.TemporaryDirectory(prefix=".onnx_inline-", dir=folder) as scratch:
-        parts = _split(source, path, chosen, Path(scratch))
+        parts = _split(source, chosen, Path(scratch))
         prepared = _prepared(parts.skeleton, keep, output_names)
         results = Path(scratch, "artifacts")
         results.mkdir()
@@ -131,16 +135,19 @@ def generate_artifacts(
                 nominal_checkpoint=nominal_checkpoint,
                 loss_input_names=_listed(loss_input_names),
             )
+        for file in parts.sources:
+            file.check_unchanged()
         _move(results, folder)
     return _artifacts(folder, prefix, optimizer is not None, nominal_checkpoint)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """A model without the numbers of its large parameters, and where they are."""
+    """A model without the numbers of its large parameters, references to them, and the files that have them."""
 
     skeleton: onnx.ModelProto
     weights: dict[str, onnx.TensorProto]
+    sources: set[Source]
 
 
 def _listed(names: Iterable[str] | None) -> list[str] | None:
@@ -150,23 +157,13 @@ def _listed(names: Iterable[str] | None) -> list[str] | None:
 def _folder(artifact_directory: str | bytes | os.PathLike[str] | None) -> Path:
     folder = Path(os.fsdecode(artifact_directory)) if artifact_directory is not None else Path.cwd()
     if not folder.is_dir():
-        raise FileError(f"cannot write artifacts: there is no folder {folder}; make it first")
+        raise FileError("is no folder to write artifacts to", path=str(folder), hint="make it first")
     return folder.absolute()
 
 
-def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.ModelProto, Path | None]:
-    """Return the model, its external data not loaded, and its path if it has one."""
-    if isinstance(model, onnx.ModelProto):
-        if external := [tensor.name for tensor in model.graph.initializer if weights.is_external(tensor)]:
-            raise InvalidModelError(
-                f"the data of initializer {external[0]!r} is in another file; pass the model's path instead"
-            )
-        return model, None
-    path = Path(model)
-    try:
-        return onnx.load(path, load_external_data=False), path.absolute()
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
+def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:
+    """Return the model; weights of a file stay there."""
+    return model if isinstance(model, onnx.ModelProto) else read_skeleton(model).model
 
 
 def _refuse_unknown(names: set[str], model: onnx.ModelProto) -> None:
@@ -180,36 +177,44 @@ def _refuse_unknown(names: set[str], model: onnx.ModelProto) -> None:
         )
 
 
-def _split(model: onnx.ModelProto, path: Path | None, chosen: set[str], scratch: Path) -> _Parts:
+def _split(model: onnx.ModelProto, chosen: set[str], scratch: Path) -> _Parts:
     """Take the large parameters out of ``model``; load everything else."""
-    tensors = list(model.graph.initializer)
     large = [
-        tensor for tensor in tensors if weights.is_large(tensor) and (tensor.name in chosen or not chosen)
+        tensor
+        for tensor in model.graph.initializer
+        if weight_files.is_large(tensor) and (tensor.name in chosen or not chosen)
     ]
-    inside = (tensor for tensor in large if not weights.is_external(tensor))
-    places = weights.spilled(inside, scratch / "weights.bin")
+    in_place = [
+        one for one in large if weight_files.is_external(one) and weight_files.can_be_referred_to(one)
+    ]
+    places = {tensor.name: weight_files.reference(tensor) for tensor in in_place}
+    others = [tensor for tensor in large if tensor.name not in places]
     skeleton = weightless.without_data(model, {tensor.name for tensor in large})
+    _load_rest(skeleton)
+    _drop_initialised_inputs(skeleton)
+    sources = {weight_files.source_of(tensor).source for tensor in in_place}
+    return _Parts(skeleton, places | weight_files.spilled(others, scratch / "weights.bin"), sources)
+
+
+def _drop_initialised_inputs(skeleton: onnx.ModelProto) -> None:
+    """Leave initializers that are inputs as well out of the inputs: ONNX Runtime adds parameters again."""
+    initialised = {tensor.name for tensor in skeleton.graph.initializer}
+    inputs = [value for value in skeleton.graph.input if value.name not in initialised]
     del skeleton.graph.input[:]
-    initialised = {tensor.name for tensor in tensors}
-    skeleton.graph.input.extend(value for value in model.graph.input if value.name not in initialised)
-    if path is not None:
-        external = [tensor for tensor in large if weights.is_external(tensor)]
-        places |= {one.name: weights.refer(one, weights.file_range(one, path)) for one in external}
-        _load_rest(skeleton, path)
-    return _Parts(skeleton, places)
+    skeleton.graph.input.extend(inputs)
 
 
-def _load_rest(skeleton: onnx.ModelProto, path: Path) -> None:
-    """Load the external tensors that stay in the model: those are constants to ONNX Runtime."""
-    rest = [tensor for tensor in skeleton.graph.initializer if weights.is_external(tensor)]
-    if (size := sum(map(weights.byte_size, rest))) > LARGEST_EMBEDDED:
-        largest = max(rest, key=weights.byte_size)
+def _load_rest(skeleton: onnx.ModelProto) -> None:
+    """Load the tensors that stay in the model: those are constants to ONNX Runtime."""
+    rest = [tensor for tensor in all_tensors(skeleton) if weight_files.is_external(tensor)]
+    if (size := sum(map(weight_files.byte_size, rest))) > LARGEST_EMBEDDED:
+        largest = max(rest, key=weight_files.byte_size)
         raise InvalidModelError(
-            f"{path}: {size} bytes of initializers are neither trained nor frozen, and a model file holds 2 GiB; "
+            f"{size} bytes of tensors are neither trained nor frozen, and a model file holds 2 GiB; "
             f"name {largest.name!r} and the like in requires_grad or frozen_params"
         )
     for tensor in rest:
-        tensor.CopyFrom(weights.loaded(tensor, path))
+        tensor.CopyFrom(weight_files.loaded(tensor))
 
 
 def _prepared(
@@ -222,8 +227,8 @@ def _prepared(
 
 def _move(results: Path, folder: Path) -> None:
     """Put the finished files where they belong, data before the checkpoints that read it."""
-    for name in sorted(os.listdir(results), key=lambda name: (not name.endswith(".data"), name)):
-        (results / name).replace(folder / name)
+    for path in sorted(results.iterdir(), key=lambda path: (path.suffix != ".data", path.name)):
+        path.replace(folder / path.name)
 
 
 def _artifacts(folder: Path, prefix: str, optimizer: bool, nominal: bool) -> Artifacts:
