@@ -6,11 +6,13 @@ import difflib
 import importlib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from onnx_inline.cli.settings import common_options
+from onnx_inline.cli.config import configured
+from onnx_inline.cli.settings import Settings, common_options
 
 #: command -> the module of onnx_inline.cli that has it, in the order of the help page
 COMMANDS = {
@@ -27,6 +29,24 @@ class Command(click.Command):
         self.params += common_options()
         if example:
             self.epilog = "\b\nExample:\n" + "\n".join(f"  {line}" for line in example.splitlines())
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Take values that the command line does not give from the configuration file."""
+        if not {"-h", "--help"} & set(args):
+            extra.setdefault("default_map", configured(self, Path.cwd(), _all_commands))
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, or print where each value comes from."""
+        if not ctx.ensure_object(Settings).show_config:
+            return super().invoke(ctx)
+        for name, value in ctx.params.items():
+            source = ctx.get_parameter_source(name)
+            origin = "unknown" if source is None else source.name.lower().replace("_", " ")
+            click.echo(f"{name.replace('_', '-')} = {value!r}  ({origin.replace('default map', 'file')})")
+        return 0
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Accept ``--json=PATH``; a value after a blank would swallow the model's path."""
@@ -59,6 +79,11 @@ class Group(click.Group):
             meant = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {name!r}{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _all_commands() -> list[click.Command]:
+    found = [cli.get_command(click.Context(cli), name) for name in COMMANDS]
+    return [command for command in found if command is not None]
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:

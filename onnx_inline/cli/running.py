@@ -74,7 +74,7 @@ def error_lines(error: BaseException) -> list[str]:
 
 def _message_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OnnxInlineError):
-        return str(error), getattr(error, "hint", "")
+        return _parted(str(error))
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "onnx-inline"
         return error.format_message(), f"see {path} --help"
@@ -84,11 +84,17 @@ def _message_and_hint(error: BaseException) -> tuple[str, str]:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}", ""
     if isinstance(error, MemoryError):
-        return "out of memory", "close other programs, or raise the memory limit of this process"
+        return "out of memory", "close other programs, or raise the memory limit"
     return (
         f"a fault of onnx-inline itself: {type(error).__name__}: {error}",
         "run again with --traceback and report that with what `onnx-inline doctor` prints",
     )
+
+
+def _parted(message: str) -> tuple[str, str]:
+    """Part a message of ours, which ends with "; what to do", into what is wrong and the hint."""
+    wrong, semicolon, hint = message.rpartition("; ")
+    return (wrong, hint) if semicolon else (message, "")
 
 
 def _closed_pipe() -> int:

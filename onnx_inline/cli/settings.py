@@ -24,6 +24,7 @@ class Settings:
     verbose: int = 0
     no_color: bool = False
     traceback: bool = False
+    show_config: bool = False
     stdout_taken: bool = False
 
     def colored(self, stream: IO[str]) -> bool:
@@ -88,5 +89,6 @@ def common_options() -> list[click.Option]:
         click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.", **hidden),
         click.Option(["-v", "--verbose"], count=True, help="Print more; twice: log each step.", **hidden),
         click.Option(["--no-color"], is_flag=True, help="No colours, as with NO_COLOR set.", **hidden),
+        click.Option(["--show-config"], is_flag=True, help="Show all values and their origin.", **hidden),
         click.Option(["--traceback"], is_flag=True, help="Show the traceback of an error.", **hidden),
     ]
