@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from cli_helpers import saved
+
 from onnx_inline.cli import main
 
 
