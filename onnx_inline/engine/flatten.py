@@ -146,6 +146,8 @@ class _Flattening:
         given = [slot for slot in call.outputs if slot is not None]
         for formal, slot in zip(made, given, strict=True):
             slots[formal] = self._defined(slot, frame)
+        for formal, number in slots.items():
+            self._annotate(body, formal, number)
         site = (call.label or call.op.name).strip("/")
         wanted = joined(frame.path, site)
         path = self._sites.claim(wanted)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import gc
+from collections.abc import Iterable, Iterator, Mapping
 
+import onnx
 import onnx_ir as ir
 
 from onnx_inline.engine.body import Node, Signature
-from onnx_inline.engine.namer import Namer
+from onnx_inline.engine.namer import Namer, slot_names
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
 from onnx_inline.engine.read_ir import IrForm, function_id, imports_of, operator_id, read_function, read_site
 from onnx_inline.engine.report import InlineReport
 from onnx_inline.engine.stamp_ir import IrStamper, copy_annotations
 from onnx_inline.engine.survey import Survey
+from onnx_inline.engine.value_types import SMALL, Claim, agreed, claim
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
 
@@ -23,11 +27,24 @@ def inline(model: ir.Model, options: Options) -> InlineReport:
     Raises:
         ModelError: see :func:`onnx_inline.inline_functions`.
     """
-    view = IrView(model)
-    plan = make_plan(view, options)
-    if plan.gone:
-        _carry_out(model, view, plan, options)
+    with _collector_paused():
+        view = IrView(model)
+        plan = make_plan(view, options)
+        if plan.gone:
+            _carry_out(model, view, plan, options)
     return plan.report
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause garbage collection: all that is made here stays, and looking through it costs half the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
@@ -121,41 +138,55 @@ def _survey_nodes(survey: Survey, nodes: Iterable[ir.Node], defined: list[str], 
 
 def _carry_out(model: ir.Model, view: IrView, plan: Plan, options: Options) -> None:
     stamper = IrStamper(own_names=options.names == "flat", provenance=options.provenance)
+    claims: list[Claim] = []
     for owner in plan.owners:
-        nodes = model.graph if owner is None else view.functions[owner].graph
+        graph = model.graph if owner is None else view.functions[owner].graph
         survey = view.main if owner is None else view.survey(owner)
         if plan.sites[owner]:
             # The calls are listed first: replacing one changes what is being walked.
-            calls = list(calls_in(nodes, plan.gone))
-            _replace_calls(calls, plan.sites[owner], stamper, Namer(options, survey))
+            calls = list(calls_in(graph, plan.gone))
+            replacing = _Replacing(graph, stamper, Namer(options, survey))
+            replacing.replace(calls, plan.sites[owner])
+            if owner is None:
+                claims = replacing.claims
+            else:
+                _replace_imports(view.functions[owner].opset_imports, plan.imports[owner])
     for key in [key for key, function in model.functions.items() if function_id(function) in plan.gone]:
         del model.functions[key]
     _replace_imports(model.graph.opset_imports, plan.report.opset_imports)
-    for owner in plan.owners:
-        if owner is not None and plan.sites[owner]:
-            _replace_imports(view.functions[owner].opset_imports, plan.imports[owner])
+    if claims:
+        _annotate(model, claims)
 
 
-def _replace_imports(imports: dict[str, int], wanted: dict[str, int] | object) -> None:
-    assert isinstance(wanted, dict)
+def _replace_imports(imports: dict[str, int], wanted: Mapping[str, int]) -> None:
     spelled = {normalized_domain(domain): domain for domain in imports}
     imports.clear()
     imports.update({spelled.get(domain, domain): version for domain, version in wanted.items()})
 
 
-def _replace_calls(
-    calls: Iterable[ir.Node], sites: Iterable[PlannedSite], stamper: IrStamper, namer: Namer
-) -> None:
-    # A call may read what an earlier one made, so a value that went is looked up here.
-    current: dict[ir.Value, ir.Value] = {}
-    for call, site in zip(calls, sites, strict=True):
+class _Replacing:
+    """Replaces the calls in an owner's graphs."""
+
+    def __init__(self, graph: ir.Graph, stamper: IrStamper, namer: Namer) -> None:
+        self._graph, self._stamper, self._namer = graph, stamper, namer
+        # A call may read what an earlier one made, so a value that went is looked up here.
+        self._current: dict[ir.Value, ir.Value] = {}
+        self.claims: list[Claim] = []
+
+    def replace(self, calls: Iterable[ir.Node], sites: Iterable[PlannedSite]) -> None:
+        """Replace each call by its stamp."""
+        for call, site in zip(calls, sites, strict=True):
+            self._replace(call, site)
+
+    def _replace(self, call: ir.Node, site: PlannedSite) -> None:
         outputs = [value for value in call.outputs if value.name != ""]
         made = [ir.Value(name=value.name) for value in outputs]
         for old, new in zip(outputs, made, strict=True):
             copy_annotations(old, new, symbols=True)
+        current = self._current
         values = [current.get(value, value) for value in site.values[: site.template.inputs]]
-        prefix, names = namer.names(site)
-        nodes = stamper.stamp(site.template, prefix, [*values, *made], names, site.metadata)
+        prefix, own = self._namer.names(site)
+        nodes = self._stamper.stamp(site.template, prefix, [*values, *made], own, site.metadata)
         graph = call.graph
         assert graph is not None, "a call is found by walking a graph"
         graph.insert_before(call, nodes)
@@ -163,3 +194,35 @@ def _replace_calls(
             old.replace_all_uses_with(new, replace_graph_outputs=True)
             current[old] = new
         graph.remove(call, safe=True)
+        if site.template.annotations and graph is self._graph:
+            outer = [value.name or "" for value in [*values, *made]]
+            entries = (ir.serde.serialize_value(value) for _, value in site.template.annotations)
+            self.claims.append(claim(site.template, slot_names(site, outer, prefix, own), entries))
+
+
+def _annotate(model: ir.Model, claims: Iterable[Claim]) -> None:
+    """Give values inside stamps the types that the functions said, as far as they hold."""
+    graph = model.graph
+    found = {e.name: e for e in agreed(_weightless(graph), imports_of(model), claims)}
+    for node in graph:
+        for value in node.outputs:
+            if value.name in found:
+                ir.serde.deserialize_value_info_proto(found[value.name], value)
+
+
+def _weightless(graph: ir.Graph) -> onnx.GraphProto:
+    """Return the graph with large initializers as inputs, for shape inference."""
+    light = onnx.GraphProto(name=graph.name or "")
+    light.node.extend(ir.serde.serialize_node(node) for node in graph)
+    for value in graph.initializers.values():
+        tensor = value.const_value
+        if tensor is not None and not isinstance(tensor, ir.ExternalTensor) and tensor.size <= SMALL:
+            light.initializer.append(ir.serde.serialize_tensor(tensor))
+            light.initializer[-1].name = value.name or ""
+        elif not value.is_graph_input():
+            light.input.append(ir.serde.serialize_value(value))
+    light.input.extend(ir.serde.serialize_value(value) for value in graph.inputs)
+    light.output.extend(ir.serde.serialize_value(value) for value in graph.outputs)
+    typed = (v for node in graph for v in node.outputs if v.type is not None and not v.is_graph_output())
+    light.value_info.extend(ir.serde.serialize_value(value) for value in typed)
+    return light

@@ -9,13 +9,14 @@ import onnx
 
 from onnx_inline.engine.body import GRAPH_TYPES, Node, Signature
 from onnx_inline.engine.form import ProtoForm
-from onnx_inline.engine.namer import Namer
+from onnx_inline.engine.namer import Namer, slot_names
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
 from onnx_inline.engine.read_proto import function_id, imports_of, operator_id, read_function, read_site
 from onnx_inline.engine.report import InlineReport
 from onnx_inline.engine.stamp_proto import ProtoStamper, length_delimited
 from onnx_inline.engine.survey import Survey
+from onnx_inline.engine.value_types import Claim, agreed, claim, weightless
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -27,13 +28,15 @@ class Inlined:
     """The outcome, not yet put together.
 
     ``nodes`` are the main graph's nodes as serialized ``GraphProto.node`` fields, None if nothing changes;
-    ``training`` those of each training graph, ``functions`` the functions that stay.
+    ``training`` those of each training graph, ``functions`` the functions that stay, ``value_info`` what
+    comes from functions for the main graph.
     """
 
     report: InlineReport
     nodes: list[bytes] | None = None
     training: list[list[bytes]] = field(default_factory=list)
     functions: list[onnx.FunctionProto] = field(default_factory=list)
+    value_info: list[onnx.ValueInfoProto] = field(default_factory=list)
 
 
 def inline(model: onnx.ModelProto, options: Options) -> Inlined:
@@ -49,10 +52,19 @@ def inline(model: onnx.ModelProto, options: Options) -> Inlined:
     stamper = ProtoStamper(own_names=options.names == "flat", provenance=options.provenance)
     main = _Writing(plan, None, stamper, Namer(options, view.main))
     nodes = main.chunks(model.graph.node)
+    value_info = _agreed(model, plan, nodes, main.claims)
     training = [main.chunks(graph.node) for graph in _training_graphs(model)]
     kept = [owner for owner in plan.owners if owner is not None]
     functions = [_kept(view, plan, owner, stamper, options) for owner in kept]
-    return Inlined(plan.report, nodes, training, functions)
+    return Inlined(plan.report, nodes, training, functions, value_info)
+
+
+def _agreed(
+    model: onnx.ModelProto, plan: Plan, nodes: list[bytes], claims: Sequence[Claim]
+) -> list[onnx.ValueInfoProto]:
+    if not claims:
+        return []
+    return agreed(weightless(model.graph, nodes), plan.report.opset_imports, claims)
 
 
 def put_together(model: onnx.ModelProto, inlined: Inlined) -> onnx.ModelProto:
@@ -68,6 +80,7 @@ def put_in_place(model: onnx.ModelProto, inlined: Inlined, *, nodes: bool = True
     if inlined.nodes is None:
         return
     _replace_nodes(model.graph, inlined.nodes if nodes else [])
+    model.graph.value_info.extend(inlined.value_info)
     for graph, chunks in zip(_training_graphs(model), inlined.training, strict=True):
         _replace_nodes(graph, chunks)
     del model.functions[:]
@@ -228,6 +241,8 @@ class _Writing:
     def __init__(self, plan: Plan, owner: OperatorId | None, stamper: ProtoStamper, namer: Namer) -> None:
         self._gone, self._sites = plan.gone, iter(plan.sites[owner])
         self._stamper, self._namer = stamper, namer
+        self._depth = 0
+        self.claims: list[Claim] = []
 
     def chunks(self, nodes: Nodes) -> list[bytes]:
         """Return nodes as serialized ``GraphProto.node`` fields."""
@@ -244,13 +259,18 @@ class _Writing:
 
     def _stamped(self, site: PlannedSite) -> bytes:
         prefix, own = self._namer.names(site)
+        if site.template.annotations and self._depth == 0:
+            entries = (entry for _, entry in site.template.annotations)
+            self.claims.append(claim(site.template, slot_names(site, site.values, prefix, own), entries))
         return self._stamper.stamp(site.template, prefix, (*site.values, *own), site.metadata)
 
     def _rewritten(self, node: onnx.NodeProto) -> onnx.NodeProto:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
+        self._depth += 1
         for old, new in zip(subgraphs(node), subgraphs(copy), strict=True):
             _replace_nodes(new, self.chunks(old.node))
+        self._depth -= 1
         return copy
 
 

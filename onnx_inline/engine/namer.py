@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.plan import PlannedSite
 from onnx_inline.engine.survey import Survey
@@ -25,3 +27,10 @@ class Namer:
         values = [self._values.claim(name.leaf) for name in site.template.names]
         labels = [self._labels.claim(label.leaf) for label in site.template.labels]
         return prefix, (*values, *labels)
+
+
+def slot_names(site: PlannedSite, outer: Sequence[str], prefix: str, own: Sequence[str]) -> list[str]:
+    """Return the name of each slot of a stamp; ``outer`` are those of its inputs and outputs."""
+    if own:
+        return [*outer, *own[: len(site.template.names)]]
+    return [*outer, *(f"{prefix}/{name}" for name in site.template.names)]

@@ -24,6 +24,8 @@ class _Recipe(NamedTuple):
     outputs: tuple[Slot | None, ...]
     attributes: tuple[Attribute, ...]
     shared: tuple[ir.Attr, ...] | None
+    version: int | None
+    doc_string: str | None
     node: Node
 
 
@@ -77,8 +79,20 @@ def _recipe(node: Node) -> _Recipe:
     shared = None
     if not any(isinstance(a, Graphs) for a in node.attributes):
         shared = tuple(a.payload for a in node.attributes)
-    op = node.op
-    return _Recipe(op.domain, op.name, op.overload, node.inputs, node.outputs, node.attributes, shared, node)
+    op, source = node.op, node.source
+    version, doc_string = (None, None) if source is None else (source.version, source.doc_string)
+    return _Recipe(
+        op.domain,
+        op.name,
+        op.overload,
+        node.inputs,
+        node.outputs,
+        node.attributes,
+        shared,
+        version,
+        doc_string,
+        node,
+    )
 
 
 class _Stamp:
@@ -98,8 +112,8 @@ class _Stamp:
         slots, labels = self._slots, self._labels
         plain = not self._metadata and self._origin is None
         out = []
-        for domain, op_type, overload, inputs, outputs, attributes, shared, node in recipes:
-            label = next(labels)
+        for recipe, label in zip(recipes, labels, strict=False):
+            domain, op_type, overload, inputs, outputs, attributes, shared, version, doc_string, node = recipe
             made = ir.Node(
                 domain,
                 op_type,
@@ -107,10 +121,12 @@ class _Stamp:
                 shared if shared is not None else self._attributes(attributes),
                 overload=overload,
                 outputs=[ir.Value(name="") if slot is None else slots[slot] for slot in outputs],
+                version=version,
                 name=label,
+                doc_string=doc_string,
             )
-            if node.source is not None:
-                self._from_source(made, node)
+            if node.source is not None and node.source.device_configurations:
+                self._shard(made, node)
             if node.metadata or not plain:
                 made.metadata_props.update(self._merged(node))
             out.append(made)
@@ -123,16 +139,13 @@ class _Stamp:
         site, template = self._origin
         return {**provenance_of(site, template.function, node.calls), **metadata}
 
-    def _from_source(self, made: ir.Node, node: Node) -> None:
+    def _shard(self, made: ir.Node, node: Node) -> None:
         source: ir.Node = node.source
-        made.doc_string = source.doc_string
-        made.version = source.version
-        if source.device_configurations:
-            values = dict(zip([*source.inputs, *source.outputs], [*node.inputs, *node.outputs], strict=False))
-            made.device_configurations = tuple(
-                dataclasses.replace(c, sharding_specs=tuple(self._sharding(c.sharding_specs, values)))
-                for c in source.device_configurations
-            )
+        values = dict(zip([*source.inputs, *source.outputs], [*node.inputs, *node.outputs], strict=False))
+        made.device_configurations = tuple(
+            dataclasses.replace(c, sharding_specs=tuple(self._sharding(c.sharding_specs, values)))
+            for c in source.device_configurations
+        )
 
     def _sharding(self, specs: Any, values: Mapping[Any, Slot | None]) -> Iterator[Any]:
         for spec in specs:
@@ -158,7 +171,7 @@ class _Stamp:
             renamed = {key: slots[named[n]].name if n in named else n for key, n in annotation.items()}
             slots[slot].meta[QUANTIZATION] = renamed
         for slot, value in graph.initializers:
-            slots[slot].const_value = renamed_tensor(value.const_value)
+            slots[slot].const_value = value.const_value
         made = ir.Graph(
             [slots[slot] for slot in graph.inputs],
             [slots[slot] for slot in graph.outputs],
@@ -171,11 +184,6 @@ class _Stamp:
         made.metadata_props.update(source.metadata_props)
         made.meta.update(source.meta)
         return made
-
-
-def renamed_tensor(tensor: Any) -> Any:
-    """Return the tensor for another initializer; onnx_ir writes the initializer's own name."""
-    return tensor
 
 
 def copy_annotations(source: ir.Value, target: ir.Value, *, symbols: bool = False) -> None:

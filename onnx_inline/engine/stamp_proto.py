@@ -16,6 +16,7 @@ import onnx
 from onnx_inline.engine.body import Attribute, Graphs, Node, Slot, Subgraph
 from onnx_inline.engine.flatten import Template
 from onnx_inline.engine.provenance import provenance_of
+from onnx_inline.engine.value_types import drop_symbols
 
 #: how many renderings of one template are kept
 KEPT = 64
@@ -34,18 +35,6 @@ def varint(number: int) -> bytes:
 def length_delimited(tag: bytes, payload: bytes) -> bytes:
     """Return a field holding bytes."""
     return tag + varint(len(payload)) + payload
-
-
-def drop_symbols(value_type: onnx.TypeProto) -> None:
-    """Make the symbolic dimensions of a type unknown ones."""
-    kind = value_type.WhichOneof("value")
-    if kind in ("tensor_type", "sparse_tensor_type"):
-        for dimension in getattr(value_type, kind).shape.dim:
-            dimension.ClearField("dim_param")
-    elif kind == "map_type":
-        drop_symbols(value_type.map_type.value_type)
-    elif kind in ("sequence_type", "optional_type"):
-        drop_symbols(getattr(value_type, kind).elem_type)
 
 
 class Hole(NamedTuple):
@@ -159,10 +148,7 @@ class ProtoStamper:
         return known[1]
 
     def typed(self, entry: onnx.ValueInfoProto) -> bytes:
-        """Return a value_info entry of a function without its name and its symbolic dimensions.
-
-        A function's ``N`` is not the model's ``N``, nor that of another call.
-        """
+        """Return a value_info entry of a function without its name and its symbolic dimensions."""
         known = self._serialized.get(id(entry))
         if known is None:
             copy = onnx.ValueInfoProto()
