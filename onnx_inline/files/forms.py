@@ -49,7 +49,9 @@ def parse_text(data: bytes, form: str, path: str) -> onnx.ModelProto:
     except (RecursionError, ValueError, *_parse_errors()) as error:
         reason = " ".join(str(error).split())[:300]
         raise NotAModelError(
-            f"is no model in the {form} form: {reason}", path=path, hint="correct the text, or say which form it has"
+            f"is no model in the {form} form: {reason}",
+            path=path,
+            hint="correct the text, or say which form it has",
         ) from error
 
 

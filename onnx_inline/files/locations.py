@@ -42,7 +42,11 @@ def place_of(entries: Mapping[str, str], tensor: str, path: str) -> Place:
     location = entries.get("location", "")
     if reason := refused(location):
         raise ExternalDataError(
-            reason, path=path, tensor=tensor, field="external_data.location", hint="name a file beside the model"
+            reason,
+            path=path,
+            tensor=tensor,
+            field="external_data.location",
+            hint="name a file beside the model",
         )
     offset = _number(entries, "offset", tensor, path)
     return Place(location, offset or 0, _number(entries, "length", tensor, path))
@@ -95,7 +99,11 @@ def check_fits(place: Place, source: Source, needs: int, tensor: str, path: str)
     else:
         return
     raise ExternalDataError(
-        f"it {reason}", path=path, tensor=tensor, field="external_data.length", hint="fetch the data file again"
+        f"it {reason}",
+        path=path,
+        tensor=tensor,
+        field="external_data.length",
+        hint="fetch the data file again",
     )
 
 
@@ -117,7 +125,11 @@ class Folder:
         """Return the folder of the model file at ``path``."""
         folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120 - a str, links kept
         real = os.path.dirname(system.real_path(path))  # noqa: PTH120
-        roots = [system.real_path(folder), real, *([system.real_path(external_root)] if external_root else [])]
+        roots = [
+            system.real_path(folder),
+            real,
+            *([system.real_path(external_root)] if external_root else []),
+        ]
         return cls(folder, tuple(dict.fromkeys(roots)), model)
 
     def find(self, location: str, tensor: str, path: str) -> Source:
@@ -236,4 +248,6 @@ def open_model(path: str) -> int:
     except (OSError, ValueError) as error:
         kind = f"is {error.args[0]}, not a file" if isinstance(error, _KindError) else _reason(error)
         number = error.errno if isinstance(error, OSError) else None
-        raise FileError(f"cannot be read: {kind}", path=path, hint="name a model file", errno=number) from error
+        raise FileError(
+            f"cannot be read: {kind}", path=path, hint="name a model file", errno=number
+        ) from error

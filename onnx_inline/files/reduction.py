@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from onnx_inline.errors import TensorDataError
-from onnx_inline.files.messages import ATTRIBUTE, CHILDREN, DATA_FIELDS, MODEL, SINGULAR, SPARSE, TENSOR, Tensor
+from onnx_inline.files.messages import (
+    ATTRIBUTE,
+    CHILDREN,
+    DATA_FIELDS,
+    MODEL,
+    SINGULAR,
+    SPARSE,
+    TENSOR,
+    Tensor,
+)
 from onnx_inline.files.sources import STAMP_KEY, Source, Stamp, stamp_text
 from onnx_inline.files.wire import (
     LENGTH,
@@ -61,7 +70,9 @@ class Reduction:
 
     def _has_split(self, kind: str, start: int, end: int) -> bool:
         """Tell whether a tensor is written in several parts, which only protobuf itself merges."""
-        numbers = [number for number, *_ in fields_of_file(self._read, start, end) if (kind, number) in SINGULAR]
+        numbers = [
+            number for number, *_ in fields_of_file(self._read, start, end) if (kind, number) in SINGULAR
+        ]
         return len(numbers) != len(set(numbers))
 
     def _tensor(self, start: int, end: int) -> list[bytes]:
@@ -109,7 +120,11 @@ class Reduction:
         return varint(data, 0, len(data))[0]
 
     def _name(self, found: list[tuple[Field, int]]) -> str:
-        names = [self._read(f[2], min(f[3], f[2] + 1000)) for f, _ in found if f[0] == Tensor.NAME and f[1] == LENGTH]
+        names = [
+            self._read(f[2], min(f[3], f[2] + 1000))
+            for f, _ in found
+            if f[0] == Tensor.NAME and f[1] == LENGTH
+        ]
         return names[-1].decode(errors="replace") if names else ""
 
     def _reference(self, stamp: Stamp, offset: int, length: int) -> bytes:

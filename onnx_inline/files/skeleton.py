@@ -24,7 +24,12 @@ from onnx_inline.files.wire import WireError, fields
 WHOLE = 16 << 20
 #: the first bytes of what is often mistaken for a model, and what it is
 _OTHERS = (
-    (b"version https://git-lfs", 0, "the pointer that git LFS keeps in place of a file", "fetch it with git lfs pull"),
+    (
+        b"version https://git-lfs",
+        0,
+        "the pointer that git LFS keeps in place of a file",
+        "fetch it with git lfs pull",
+    ),
     (b"ORTM", 4, "onnxruntime's own format", "convert from the .onnx file that it was made of"),
     (b"PK\x03\x04", 0, "a zip archive", "unpack it, or export to ONNX if it is a PyTorch file"),
     (b"\x1f\x8b", 0, "compressed by gzip", "unpack it first"),
@@ -73,18 +78,34 @@ def read_skeleton(
         number = getattr(error, "errno", None)
         raise FileError(f"cannot be read: {reason}", path=name, errno=number) from error
     except MemoryError as error:
-        raise FileError("needs more memory than there is", path=name, hint="raise the memory limit") from error
+        raise FileError(
+            "needs more memory than there is", path=name, hint="raise the memory limit"
+        ) from error
+
+
+def read_unchecked(path: str) -> onnx.ModelProto:
+    """Read what a file says, of a model that is not going to be used: no data are looked for.
+
+    Raises:
+        FileError: if it is no model.
+    """
+    with _opened(path) as (descriptor, source):
+        return _contents(descriptor, source, path, forms.form_of(path))
+
+
+def _contents(descriptor: int, source: Source, path: str, form: str) -> onnx.ModelProto:
+    size = source.identity.size
+    if form != forms.PROTOBUF:
+        return forms.parse_text(system.read_at(descriptor, 0, size), form, path)
+    whole = size <= WHOLE
+    data = system.read_at(descriptor, 0, size) if whole else _reduced(descriptor, source, path)
+    return _parsed(data, path)
 
 
 def _read(path: str, external_root: str | None, form: str) -> Skeleton:
     with _opened(path) as (descriptor, source):
-        size = source.identity.size
-        if form == forms.PROTOBUF and size > WHOLE:
-            data = _reduced(descriptor, source, path)
-        else:
-            data = system.read_at(descriptor, 0, size)
+        model = _contents(descriptor, source, path, form)
         source.check(descriptor)
-    model = _parsed(data, path) if form == forms.PROTOBUF else forms.parse_text(data, form, path)
     check_complete(model, path)
     folder = "." if path == "-" else path
     identity = None if path == "-" else source.identity
@@ -182,9 +203,7 @@ def _check_reference(tensor: TensorProto, path: str, folder: locations.Folder) -
         stamp_external(tensor, entries, path, folder)
 
 
-def stamp_external(
-    tensor: TensorProto, entries: dict[str, str], path: str, folder: locations.Folder
-) -> None:
+def stamp_external(tensor: TensorProto, entries: dict[str, str], path: str, folder: locations.Folder) -> None:
     """Check a tensor's external data and stamp the tensor with the file that they are in.
 
     Raises:
@@ -212,5 +231,8 @@ def _check_entries(tensor: TensorProto, entries: dict[str, str], path: str) -> N
         )
     if tensor.HasField("raw_data") or tensors.typed_fields(tensor):
         raise TensorDataError(
-            "it has data of its own and external data at once", path=path, tensor=tensor.name, field="external_data"
+            "it has data of its own and external data at once",
+            path=path,
+            tensor=tensor.name,
+            field="external_data",
         )

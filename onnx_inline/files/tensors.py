@@ -107,7 +107,11 @@ def byte_size(tensor: TensorProto, path: str) -> int:
     bits = BITS.get(tensor.data_type)
     if bits is None:
         raise _fault(
-            tensor, path, f"{tensor.data_type} is no element type with a fixed size", "data_type", "give it a type"
+            tensor,
+            path,
+            f"{tensor.data_type} is no element type with a fixed size",
+            "data_type",
+            "give it a type",
         )
     return -(-element_count(tensor, path) * bits // 8)
 
@@ -123,13 +127,17 @@ def element_count(tensor: TensorProto, path: str) -> int:
         return 1
     if min(dims) <= 0:
         if min(dims) < 0:
-            raise _fault(tensor, path, f"its shape has the dimension {min(dims)}", "dims", "sizes are 0 or more")
+            raise _fault(
+                tensor, path, f"its shape has the dimension {min(dims)}", "dims", "sizes are 0 or more"
+            )
         return 0
     count = 1
     for dim in dims:
         count *= dim
         if count > _MOST_BYTES:
-            raise _fault(tensor, path, "its shape has more elements than 64 bits can count", "dims", "correct it")
+            raise _fault(
+                tensor, path, "its shape has more elements than 64 bits can count", "dims", "correct it"
+            )
     return count
 
 
@@ -160,7 +168,9 @@ def _check_typed(tensor: TensorProto, path: str, typed: list[str]) -> None:
         raise _fault(tensor, path, f"its data are given in two fields at once, {' and '.join(typed)}")
     expected = typed_field(tensor.data_type)
     if typed[0] != expected:
-        raise _fault(tensor, path, f"its data are in {typed[0]}, but its type belongs into {expected}", typed[0])
+        raise _fault(
+            tensor, path, f"its data are in {typed[0]}, but its type belongs into {expected}", typed[0]
+        )
     count = entries_needed(tensor, path)
     _compare(tensor, path, len(getattr(tensor, expected)), count, expected, "entries")
 
@@ -188,9 +198,13 @@ def check_range(tensor: TensorProto, path: str, field: int, length: int) -> None
         _compare(tensor, path, length, byte_size(tensor, path), "its data field", "bytes")
     # every number of a packed varint field takes 1 to 10 bytes
     elif not (count := entries_needed(tensor, path)) <= length <= 10 * count:
-        _compare(tensor, path, length, count, typed_field(tensor.data_type), "entries, of 1 to 10 bytes each,")
+        _compare(
+            tensor, path, length, count, typed_field(tensor.data_type), "entries, of 1 to 10 bytes each,"
+        )
     if field != 9 and field != {**_TYPED_NUMBER, "uint64_data": 11}[typed_field(tensor.data_type)]:
-        raise _fault(tensor, path, f"its data are not in {typed_field(tensor.data_type)}, where its type belongs")
+        raise _fault(
+            tensor, path, f"its data are not in {typed_field(tensor.data_type)}, where its type belongs"
+        )
 
 
 def _compare(tensor: TensorProto, path: str, has: int, needs: int, field: str, unit: str) -> None:

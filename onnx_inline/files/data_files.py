@@ -1,0 +1,130 @@
+"""The data files in a folder: which model names which, and which nobody needs any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Iterator
+
+import onnx
+from onnx import TensorProto
+
+from onnx_inline.errors import FileError
+from onnx_inline.files import forms, locations, publish, system
+from onnx_inline.files.skeleton import read_unchecked
+from onnx_inline.files.tensors import all_tensors
+
+
+def named_by(path: str) -> set[str]:
+    """Return the locations of external data that a model file names; none if it is no model.
+
+    The file has been there before a save: whatever it is, it must not keep the save from happening.
+    """
+    with contextlib.suppress(FileError, OSError, MemoryError):
+        return _locations(read_unchecked(path))
+    return set()
+
+
+def _locations(model: onnx.ModelProto) -> set[str]:
+    return {
+        entry.value
+        for tensor in all_tensors(model)
+        if tensor.data_location == TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+
+
+def _models(folder: str) -> Iterator[str]:
+    """Yield the names of what may be models: by suffix, and links too, for a reader follows them."""
+    for name in system.names_in(folder):
+        suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122
+        if suffix in _MODEL_SUFFIXES:
+            yield name
+
+
+_MODEL_SUFFIXES = {".onnx", ".pb"} | {
+    suffix
+    for form in (forms.TEXTPROTO, forms.ONNXTXT, forms.JSON)
+    for suffix in onnx.serialization.registry.get(form).file_extensions
+}
+
+
+def users(folder: str, name: str, without: str = "") -> list[str]:
+    """Return the models in a folder that name a data file, leaving out the model at the path ``without``.
+
+    A file that cannot be read as a model counts if the name stands anywhere in it.
+    """
+    data = system.real_path(os.path.join(folder, name))  # noqa: PTH118
+    return [model for model in _models(folder) if _uses(folder, model, data, name, without)]
+
+
+def _uses(folder: str, model: str, data: str, name: str, without: str) -> bool:
+    path = os.path.join(folder, model)  # noqa: PTH118
+    if without and system.real_path(path) == without:
+        return False
+    try:
+        named = _locations(read_unchecked(path))
+    except (FileError, OSError, MemoryError):
+        return _mentions(path, name)
+    return any(system.real_path(os.path.join(folder, place)) == data for place in named)  # noqa: PTH118
+
+
+def _mentions(path: str, name: str) -> bool:
+    """Tell whether a name stands in a file; one that cannot be read may hold it."""
+    wanted, rest = os.fsencode(name), b""
+    try:
+        descriptor = locations.open_model(path)
+    except FileError:
+        return os.path.isfile(path)  # noqa: PTH113
+    try:
+        at, size = 0, system.fstat(descriptor).st_size
+        while at < size:
+            block = system.read_at(descriptor, at, min(system.COPY_CHUNK, size - at))
+            if wanted in rest + block:
+                return True
+            at, rest = at + len(block), block[-len(wanted) :]
+    finally:
+        system.close(descriptor)
+    return False
+
+
+def clean(folders: Collection[str]) -> None:
+    """Remove what savers that died have left, together with data that no model names yet.
+
+    What cannot be removed stays: it hinders nobody.
+    """
+    for folder in dict.fromkeys(folders):
+        with contextlib.suppress(OSError):
+            for path in publish.litter(folder):
+                with contextlib.suppress(OSError), publish.abandoned(path) as status:
+                    if status is not None:
+                        _remove_litter(folder, path, status)
+
+
+def _remove_litter(folder: str, path: str, status: os.stat_result) -> None:
+    """Remove a temporary file, and its second name if it got that but no model names it."""
+    if status.st_nlink > 1:
+        for name in system.names_in(folder):
+            other = os.path.join(folder, name)  # noqa: PTH118
+            same = system.lstat(other)[1:3] == status[1:3] and other != path
+            if same and not users(folder, name):
+                system.unlink(other)
+    system.unlink(path)
+
+
+def remove_unused(folder: str, names: Collection[str]) -> None:
+    """Remove data files beside a model that no model in the folder names any more.
+
+    Only regular files in the folder itself; a link, or a file elsewhere, may serve somebody else.
+    """
+    for name in sorted(names):
+        if not publish.plain_name(name):
+            continue
+        path = os.path.join(folder, name)  # noqa: PTH118
+        with contextlib.suppress(OSError):
+            status = system.lstat(path)
+            if stat.S_ISREG(status.st_mode) and not users(folder, name):
+                publish.pin_if_source(status)
+                system.unlink(path)

@@ -1,0 +1,241 @@
+"""Put a model file, and its data file, in the place of what was there: all at once, or not at all.
+
+Files are written under temporary names in the target's folder and put on the disk.  The data then get their
+own name, a free one, by a second link; then the model's temporary file is renamed over the target, and that
+one step is the save.  Whoever dies before it leaves the old model as it was, and litter: temporary files,
+which their writer keeps locked, so that the next save can tell that nobody is going to need them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from onnx_inline.errors import FileError, WriteError
+from onnx_inline.files import system
+from onnx_inline.files.layout import Piece, Range
+from onnx_inline.files.locations import kind_of
+from onnx_inline.files.sources import Source, pin_if_source
+
+_TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}\.tmp")
+_LINKS_UNKNOWN = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The path that a model is saved to.
+
+    ``folder`` is where the path says, and where readers look for data; ``real`` is the model file itself, in
+    another folder if the path is a link, which stays one.
+    """
+
+    path: str
+    folder: str
+    real: str
+    old: os.stat_result | None
+
+    @classmethod
+    def at(cls, path: str) -> Target:
+        """Examine a path before any work.
+
+        Raises:
+            FileError: if something is there that is no file, or there is no such folder.
+        """
+        folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120 - links are kept
+        try:
+            real = system.real_path(path)
+            if not stat.S_ISDIR(system.stat(os.path.dirname(real)).st_mode):  # noqa: PTH120
+                raise NotADirectoryError(errno.ENOTDIR, "its folder is no folder")
+            old = status_of(real)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise FileError(
+                f"cannot be written: {reason}", path=path, hint="name a file in a folder"
+            ) from error
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise FileError(f"is {kind_of(old.st_mode)}, not a file", path=path, hint="name a file to write")
+        return cls(path, folder, real, old)
+
+    @property
+    def mode(self) -> int:
+        """The permissions for the new file; those of the old one, else what the system gives."""
+        return 0o666 if self.old is None else stat.S_IMODE(self.old.st_mode)
+
+
+def status_of(path: str) -> os.stat_result | None:
+    try:
+        return system.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+class Temporary:
+    """A file that nobody knows yet; it is gone after the ``with`` block unless it was renamed.
+
+    ``renamed`` says after the block whether it was: asked of the disk, for an interrupt may come between
+    a step and the record that it was taken.
+    """
+
+    def __init__(self, folder: str, mode: int, exact: bool) -> None:
+        self._folder, self._mode, self._exact = folder, mode, exact
+        self.path, self.descriptor, self.renamed = "", -1, False
+
+    def __enter__(self) -> Temporary:
+        while not self._created():
+            pass
+        if self._exact:
+            system.set_mode(self.descriptor, self._mode)
+        return self
+
+    def _created(self) -> bool:
+        """Create and lock a file; False if, between the two, a clean-up took it for litter."""
+        self.path = os.path.join(self._folder, f".onnx-inline-{secrets.token_hex(8)}.tmp")  # noqa: PTH118
+        try:
+            self.descriptor = system.create(self.path, self._mode)
+            if system.try_lock(self.descriptor) and system.fstat(self.descriptor).st_nlink:
+                return True
+        except BaseException:
+            self.__exit__()
+            raise
+        self.__exit__()
+        return False
+
+    def __exit__(self, *_: object) -> None:
+        self.renamed = self.descriptor >= 0 and status_of(self.path) is None
+        remove(self.path)
+        if self.descriptor >= 0:
+            with contextlib.suppress(OSError):
+                system.close(self.descriptor)
+            self.descriptor = -1
+
+
+def remove(path: str) -> None:
+    """Remove a name if it is there."""
+    with contextlib.suppress(OSError):
+        system.unlink(path)
+
+
+def write(pieces: Iterable[Piece], descriptor: int) -> None:
+    """Write pieces one after the other; ranges never pass through Python."""
+    buffers: list[bytes | memoryview] = []
+    with contextlib.ExitStack() as files:
+        opened: dict[Source, int] = {}
+        for piece in pieces:
+            if not isinstance(piece, Range):
+                buffers.append(piece)
+                continue
+            system.write_all(descriptor, buffers)
+            buffers.clear()
+            if piece.source not in opened:
+                opened[piece.source] = files.enter_context(piece.source.opened())
+            system.copy(opened[piece.source], piece.offset, piece.length, descriptor)
+        system.write_all(descriptor, buffers)
+
+
+def at_offsets(pieces: Iterable[tuple[int, Piece]]) -> Iterator[Piece]:
+    """Yield pieces with zeros between them, so that each begins at its offset."""
+    end = 0
+    for offset, piece in pieces:
+        yield bytes(offset - end)
+        yield piece
+        end = offset + len(piece)
+
+
+def loaded(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
+    """Yield the pieces as bytes in memory."""
+    for piece in pieces:
+        if isinstance(piece, Range):
+            with piece.source.opened() as descriptor:
+                yield system.read_at(descriptor, piece.offset, piece.length)
+        else:
+            yield piece
+
+
+def sync_folder(folder: str) -> None:
+    """Put the names in a folder on the disk."""
+    descriptor = system.open_folder(folder, follow=True)
+    try:
+        system.sync(descriptor)
+    finally:
+        system.close(descriptor)
+
+
+def link(source: str, target: str) -> None:
+    """Give a finished file its own name, if that is free.
+
+    Raises:
+        FileExistsError: if it is not.
+    """
+    try:
+        system.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _LINKS_UNKNOWN:
+            raise
+        # a file system without hard links: reserve the name, then take it
+        system.close(system.create(target, 0o600))
+        system.rename(source, target)
+
+
+def replace(source: str, target: str) -> None:
+    """Let a finished file take the place of another; models loaded from that keep their bytes."""
+    if (old := status_of(target)) is not None:
+        pin_if_source(old)
+    system.rename(source, target)
+
+
+def litter(folder: str) -> list[str]:
+    """Return the temporary files in a folder, whoever they belong to."""
+    return [os.path.join(folder, n) for n in system.names_in(folder) if _TEMPORARY.fullmatch(n)]  # noqa: PTH118
+
+
+@contextlib.contextmanager
+def abandoned(path: str) -> Iterator[os.stat_result | None]:
+    """Give the status of a temporary file whose writer is dead, None if it is at work, and hold the lock."""
+    descriptor = system.open_read(path, follow=False)
+    try:
+        status = system.fstat(descriptor)
+        dead = stat.S_ISREG(status.st_mode) and system.try_lock(descriptor)
+        yield status if dead else None
+    finally:
+        system.close(descriptor)
+
+
+def write_error(error: BaseException, path: str, need: int) -> WriteError:
+    """Return the error that says what the system refused."""
+    number = getattr(error, "errno", None)
+    reason = getattr(error, "strerror", None) or (
+        "out of memory" if isinstance(error, MemoryError) else str(error)
+    )
+    hints = {
+        errno.ENOSPC: "free some space or save elsewhere",
+        errno.EDQUOT: "free some of your quota or save elsewhere",
+        errno.EFBIG: "raise the file size limit (ulimit -f) or let the weights go into a data file of their own",
+        errno.EACCES: "save into a folder that you may write to",
+        errno.EROFS: "save to a disk that can be written to",
+    }
+    fallback = "raise the memory limit" if isinstance(error, MemoryError) else "save elsewhere, or try again"
+    return WriteError(
+        f"cannot be written, {reason} ({need} bytes are needed); what was there before is untouched",
+        path=path,
+        errno=number,
+        hint=hints.get(number, fallback) if number else fallback,
+    )
+
+
+def plain_name(name: str) -> bool:
+    """Tell whether a name is one of a file in the same folder on every system."""
+    return (
+        bool(name)
+        and PurePath(name).name == name
+        and not set(name) & set("\\/:\0")
+        and name not in (".", "..")
+    )

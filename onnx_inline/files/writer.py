@@ -1,0 +1,158 @@
+"""Save a model: choose where each tensor's data go, write, and put the result in place in one step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import onnx
+
+from onnx_inline.errors import ExternalDataError, FileError, OnnxInlineError
+from onnx_inline.files import data_files, forms, pairs, publish, system
+from onnx_inline.files.layout import Layout, Piece
+from onnx_inline.files.plan import External, Plan, Request, stays_valid
+from onnx_inline.files.publish import Target
+from onnx_inline.files.skeleton import Skeleton
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """What a save did.
+
+    Attributes:
+        path: the model file, ``-`` for standard output.
+        size: its size in bytes.
+        data_path: the new data file beside it, None if none was written.
+        data_size: its size in bytes.
+        notes: what was done without being asked for, a sentence each.
+    """
+
+    path: str
+    size: int
+    data_path: str | None = None
+    data_size: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def write_model(
+    target: str | os.PathLike[str],
+    model: onnx.ModelProto,
+    *,
+    nodes: Sequence[bytes] | None = None,
+    source: Skeleton | None = None,
+    external: External = "auto",
+    external_data: str | None = None,
+    size_threshold_bytes: int = 1024,
+    force: bool = True,
+    output_format: str | None = None,
+) -> WriteReport:
+    """Write a model, streaming its weights from where they are.
+
+    Args:
+        target: the file to write, or ``-`` for standard output.
+        model: the model; not changed.
+        nodes: chunks of serialised ``GraphProto.node`` fields (tag, length and payload, any number in a
+            chunk) that are written, as they are, in place of the nodes of the model's graph.
+        source: what the model was read from; if it changed since, nothing is written.
+        external: what becomes of data that are in files of their own: ``auto`` leaves them there if the
+            target is in their folder, else copies them; ``copy``, ``keep`` and ``inline`` do just that.
+        external_data: the name of a data file for all initializers of ``size_threshold_bytes`` and more.
+        size_threshold_bytes: smaller initializers stay in the model file, in bytes.
+        force: replace a file that is there and is not the source.
+        output_format: ``onnx``, ``textproto``, ``onnxtxt`` or ``json``; by the suffix if not given.
+
+    Returns:
+        What was written.
+
+    Raises:
+        FileError: if that is impossible; what was there before is untouched then.
+    """
+    path = os.fspath(target)
+    request = Request(external, external_data, size_threshold_bytes, force)
+    need = [0]
+    try:
+        if path == "-":
+            return _to_stdout(model, nodes, request, forms.form_of(path, output_format))
+        return _to_file(
+            Target.at(path), model, nodes, source, request, forms.form_of(path, output_format), need
+        )
+    except OnnxInlineError:
+        raise
+    except (OSError, EOFError, MemoryError) as error:
+        raise publish.write_error(error, path, need[0]) from error
+
+
+def _to_file(
+    target: Target,
+    model: onnx.ModelProto,
+    nodes: Sequence[bytes] | None,
+    source: Skeleton | None,
+    request: Request,
+    form: str,
+    need: list[int],
+) -> WriteReport:
+    _check_request(target, source, request)
+    data_files.clean([target.folder, os.path.dirname(target.real)])  # noqa: PTH120
+    origin = source.source if source is not None else None
+    if origin is not None:
+        origin.check_unchanged()
+    plan = Plan(model.SerializeToString(), nodes, request, stays_valid(target))
+    layout = plan.settled(request.external_data or "data")
+    need[0] = layout.size + layout.data.size
+    old = data_files.named_by(target.real) if target.old is not None else set()
+    if not layout.data.pieces:
+        pairs.commit(target, _encoded(layout, form), origin, undo=pairs.nothing)
+        name = None
+    else:
+        name = pairs.write(target, plan, layout, origin, request.external_data, old)
+    data_files.remove_unused(target.folder, old)
+    path = os.path.join(target.folder, name) if name else None  # noqa: PTH118
+    return WriteReport(target.path, layout.size, path, layout.data.size, tuple(plan.notes))
+
+
+def _check_request(target: Target, source: Skeleton | None, request: Request) -> None:
+    known = source is not None and source.source.path == target.real
+    if target.old is not None and not request.force and not known:
+        raise FileError(
+            "exists already", path=target.path, hint="choose another name, or force it to be replaced"
+        )
+    name = request.external_data
+    if name is not None and (not publish.plain_name(name) or name == os.path.basename(target.path)):  # noqa: PTH119
+        raise ExternalDataError(
+            f"{name!r} cannot be the name of its data file",
+            path=target.path,
+            field="external_data",
+            hint="give a name without a folder, for a file beside the model",
+        )
+
+
+def _encoded(layout: Layout, form: str) -> list[Piece]:
+    """Return the pieces of the file: the layout's own, or one text."""
+    if form == forms.PROTOBUF:
+        return layout.pieces
+    model = onnx.ModelProto.FromString(b"".join(publish.loaded(layout.pieces)))
+    return [forms.write_text(model, form)]
+
+
+def _to_stdout(
+    model: onnx.ModelProto, nodes: Sequence[bytes] | None, request: Request, form: str
+) -> WriteReport:
+    """Write to standard output: there is no folder, so data go inside unless they are to be kept by reference."""
+    if request.external_data or request.external == "copy":
+        raise FileError("a data file cannot be written beside it", path="-", hint="name an output file")
+    plan = Plan(
+        model.SerializeToString(),
+        nodes,
+        replace(request, external="keep" if request.external == "keep" else "inline"),
+        lambda _: False,
+    )
+    layout = plan.settled("data")
+    if layout.data.pieces:
+        raise FileError(
+            "is larger than 2 GiB", path="-", hint="name an output file, which can have a data file"
+        )
+    sys.stdout.flush()
+    publish.write(_encoded(layout, form), sys.stdout.fileno())
+    return WriteReport("-", layout.size, notes=tuple(plan.notes))
