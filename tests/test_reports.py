@@ -140,10 +140,10 @@ def test_functions_nested_ten_thousand_deep_are_read() -> None:
 def test_the_tree_reads_like_the_calls() -> None:
     assert rendered(tree_table(hierarchy(NESTED), unicode=False)).splitlines() == [
         "function            calls nodes flat nodes depth parameters bytes opset",
-        "main graph                    0         12     2          5  14 B ai.onnx 18, l 1",
-        "|-- l::outer x2         2     1          5     1          2   8 B ai.onnx 18, l 1",
-        "|   `-- l::inner x2     3     2          2     0          5  14 B ai.onnx 18, l 1",
-        "`-- l::inner            3     2          2     0          5  14 B ai.onnx 18, l 1",
+        "main graph                    0         12     2          5  14 B ai.onnx 18",
+        "|-- l::outer x2         2     1          5     1          2   8 B ai.onnx 18",
+        "|   `-- l::inner x2     3     2          2     0          5  14 B ai.onnx 18",
+        "`-- l::inner            3     2          2     0          5  14 B ai.onnx 18",
     ]
 
 

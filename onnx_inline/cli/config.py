@@ -15,7 +15,7 @@ ASKED_EACH_TIME = frozenset({"output", "in_place", "force", "report", "dot", "sv
 
 
 def config_file(folder: Path) -> Path | None:
-    """Return the nearest file with our options, from ``folder`` up; onnx-inline.toml before pyproject.toml."""
+    """Return the nearest file with our options, from ``folder`` up; ours before pyproject.toml."""
     for place in (folder, *folder.parents):
         if (own := place / "onnx-inline.toml").is_file():
             return own

@@ -46,6 +46,13 @@ class Job:
     diff: bool = False
 
 
+def reads_model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument IN, called ``model``, and the options about reading it."""
+    for option in (_EXTERNAL_ROOT, _INPUT_FORMAT, click.argument("model", metavar="IN")):
+        command = option(command)
+    return command
+
+
 def reads_and_writes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command IN, OUT and the options about them; it is called with a :class:`Job` first."""
 
@@ -71,7 +78,17 @@ def reads_and_writes(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_job
 
 
-_OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_INPUT_FORMAT: _Option = click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of IN; else its suffix says."
+)
+
+_EXTERNAL_ROOT: _Option = click.option(
+    "--external-root", metavar="DIR", help="A folder that external data may lie in."
+)
+
+_OPTIONS: tuple[_Option, ...] = (
     click.argument("source", metavar="IN"),
     click.argument("out", metavar="[OUT]", required=False),
     click.option("-o", "--output", metavar="PATH", help="Where to write; - is stdout."),
@@ -79,7 +96,7 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
     click.option("--force", is_flag=True, help="Write over a file that is there already."),
     click.option("--dry-run", is_flag=True, help="Write nothing; as without an output."),
     click.option("--diff", is_flag=True, help="Write nothing; print what would change."),
-    click.option("--input-format", type=click.Choice(FORMATS), help="Format of IN; else its suffix says."),
+    _INPUT_FORMAT,
     click.option(
         "--format", "output_format", type=click.Choice(FORMATS), help="Format of OUT; else its suffix says."
     ),
@@ -91,7 +108,7 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         "--size-threshold", metavar="BYTES", type=click.IntRange(0), default=1024, show_default=True,
         help="Smaller tensors stay inside.",
     ),
-    click.option("--external-root", metavar="DIR", help="A folder that external data may lie in."),
+    _EXTERNAL_ROOT,
 )  # fmt: skip
 
 

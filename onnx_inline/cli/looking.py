@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_inline.cli.group import Command
+from onnx_inline.cli.job import reads_model
 from onnx_inline.cli.output import json_option, print_json, write_text
 from onnx_inline.cli.settings import settings
 
@@ -22,7 +23,7 @@ _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
     example="onnx-inline inspect model.onnx --sort bytes\n"
     "onnx-inline inspect model.onnx --dot - | dot -Tpng -o calls.png",
 )
-@click.argument("model", metavar="IN")
+@reads_model
 @click.option(
     "--depth", metavar="N", type=click.IntRange(0), default=16, show_default=True, help="Levels to show."
 )
@@ -32,16 +33,25 @@ _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
 @click.option("--dot", metavar="PATH", help="Write the call graph for Graphviz; - is stdout.")
 @json_option
 def inspect_command(
-    model: str, depth: int, sort: str, dot: str | None, json: bool, report: str | None
+    model: str,
+    input_format: str | None,
+    external_root: str | None,
+    depth: int,
+    sort: str,
+    dot: str | None,
+    json: bool,
+    report: str | None,
 ) -> None:
     """Show which functions a model holds, who calls them, and how large they are.
 
     Weights are not read.  Without --json or --dot, a tree and the operators of the flat model are printed.
     """
-    from onnx_inline.files import load_proto
+    from onnx_inline.files.skeleton import read_skeleton
     from onnx_inline.reports.hierarchy import read_hierarchy
 
-    hierarchy = read_hierarchy(load_proto(model))
+    hierarchy = read_hierarchy(
+        read_skeleton(model, input_format=input_format, external_root=external_root).model
+    )
     if dot:
         from onnx_inline.reports.tree import dot_text
 

@@ -43,7 +43,7 @@ class Settings:
         return LiteralConsole(
             file=stream,
             width=None if stream.isatty() else UNLIMITED_WIDTH,
-            force_terminal=colored or None,
+            force_terminal=colored,
             no_color=not colored,
         )
 

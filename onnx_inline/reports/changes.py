@@ -56,7 +56,7 @@ def model_rows(before: Hierarchy, after: Hierarchy) -> Iterator[tuple[str, str, 
     yield "functions", f"{len(before.functions) - 1:,}", f"{len(after.functions) - 1:,}"
     yield "nodes", f"{_nodes(before):,}", f"{_nodes(after):,}"
     yield "IR version", str(before.ir_version), str(after.ir_version)
-    yield "opset", opsets_text(before.main.opsets), opsets_text(after.main.opsets)
+    yield "opset", opsets_text(before.main.opsets, before), opsets_text(after.main.opsets, after)
     old, new = ({str(name): count for name, count in side.operators.items()} for side in (before, after))
     yield from _count_rows(old, new)
 

@@ -25,7 +25,7 @@ def heading(model: str, hierarchy: Hierarchy) -> str:
     made_by = f", written by {escaped_name(hierarchy.producer)}" if hierarchy.producer else ""
     return (
         f"{escaped_name(model)}: {functions}, {calls}, {quantity(own, 'other node')} ({flat}), {weights}; "
-        f"IR version {hierarchy.ir_version}, opset {opsets_text(main.opsets)}{made_by}"
+        f"IR version {hierarchy.ir_version}, opset {opsets_text(main.opsets, hierarchy)}{made_by}"
     )
 
 

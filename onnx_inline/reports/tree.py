@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,7 @@ def tree_table(
         )
         if lacking:
             first.append(f"  lacks {escaped_name(', '.join(lacking))}", style="red")
-        table.add_row(first, *_numbers(line.facts), opsets_text(line.facts.opsets))
+        table.add_row(first, *_numbers(line.facts), opsets_text(line.facts.opsets, hierarchy))
     return table
 
 
@@ -129,15 +129,11 @@ def _numbers(facts: FunctionFacts) -> list[str]:
     return [calls, f"{facts.nodes:,}", flat, depth, *weights]
 
 
-def opsets_text(opsets: object) -> str:
-    """Return opset imports in one line.
-
-    Example:
-        >>> opsets_text({"": 18, "local": 1})
-        'ai.onnx 18, local 1'
-    """
-    assert isinstance(opsets, dict)
-    return ", ".join(f"{escaped_name(domain) or 'ai.onnx'} {version}" for domain, version in opsets.items())
+def opsets_text(opsets: Mapping[str, int], hierarchy: Hierarchy) -> str:
+    """Return opset imports in one line, without domains of functions, whose versions select nothing."""
+    local = {name.domain for name in hierarchy.functions if name != MAIN}
+    shown = [(domain, version) for domain, version in opsets.items() if not domain or domain not in local]
+    return ", ".join(f"{escaped_name(domain) or 'ai.onnx'} {version}" for domain, version in shown)
 
 
 def dot_text(hierarchy: Hierarchy) -> str:
