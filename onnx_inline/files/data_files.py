@@ -13,6 +13,7 @@ from onnx import TensorProto
 from onnx_inline.errors import FileError
 from onnx_inline.files import forms, locations, publish, system
 from onnx_inline.files.skeleton import read_unchecked
+from onnx_inline.files.sources import pin_if_source
 from onnx_inline.files.tensors import all_tensors
 
 
@@ -126,5 +127,5 @@ def remove_unused(folder: str, names: Collection[str]) -> None:
         with contextlib.suppress(OSError):
             status = system.lstat(path)
             if stat.S_ISREG(status.st_mode) and not users(folder, name):
-                publish.pin_if_source(status)
+                pin_if_source(status)
                 system.unlink(path)

@@ -214,7 +214,7 @@ class _Tensor:
         return {entry.key: entry.value for tensor in entries for entry in tensor.external_data}
 
     def _number(self, field_number: int) -> int:
-        for (number, _, first, last), before in self._fields:
+        for (number, *_, last), before in self._fields:
             if number == field_number:
                 return int(TensorProto.FromString(self._view[before:last]).data_type)
         return 0

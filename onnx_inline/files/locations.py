@@ -192,7 +192,7 @@ def _unusable(location: str, reason: str, tensor: str, path: str) -> ExternalDat
 
 def open_regular(root: str, relative: str) -> int:
     """Open ``root/relative``, a regular file, following no link below ``root`` and waiting for nothing."""
-    *folders, name = relative.split(os.sep)
+    *folders, name = Path(relative).parts
     if not system.BY_DESCRIPTOR:  # pragma: no cover - Windows
         return _checked_open(os.path.join(root, relative), None)  # noqa: PTH118
     current = system.open_folder(root, follow=True)

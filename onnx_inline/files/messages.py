@@ -1,12 +1,12 @@
-"""The parts of ONNX's messages through which a tensor can be reached, and the numbers of a tensor's fields."""
+"""The parts of ONNX's messages through which a tensor can be reached, and the fields of a tensor."""
 
 from __future__ import annotations
 
 import enum
 
-MODEL, GRAPH, NODE, FUNCTION, ATTRIBUTE, SPARSE, TRAINING, TENSOR = (
-    "ModelProto GraphProto NodeProto FunctionProto AttributeProto SparseTensorProto TrainingInfoProto TensorProto"
-).split()
+MODEL, GRAPH, NODE, FUNCTION = "ModelProto", "GraphProto", "NodeProto", "FunctionProto"
+ATTRIBUTE, TENSOR, SPARSE = "AttributeProto", "TensorProto", "SparseTensorProto"
+TRAINING = "TrainingInfoProto"
 
 #: message -> field number -> the message in that field
 CHILDREN: dict[str, dict[int, str]] = {

@@ -17,12 +17,12 @@ from onnx_inline.files.sources import Source
 
 
 def commit(target: Target, pieces: list[Piece], source: Source | None, undo: Callable[[], None]) -> None:
-    """Write the model file beside the target and rename it over it; ``undo`` runs if it does not come to that."""
+    """Write the model file beside the target and rename it over it, or ``undo``."""
     folder = os.path.dirname(target.real)  # noqa: PTH120
     file = Temporary(folder, target.mode, exact=target.old is not None)
     try:
         with file:
-            publish.write(pieces, file.descriptor)
+            publish.write(pieces, file.descriptor, sum(map(len, pieces)))
             system.sync(file.descriptor)
             if source is not None:
                 source.check_unchanged()
@@ -47,7 +47,7 @@ def write(
     """
     taken = asked is not None and _is_taken(target, asked, old)
     with Temporary(target.folder, target.mode, exact=target.old is not None) as data:
-        publish.write(publish.at_offsets(layout.data.pieces), data.descriptor)
+        publish.write(publish.at_offsets(layout.data.pieces), data.descriptor, layout.data.size)
         system.sync(data.descriptor)
         if asked is None or taken:
             name = _commit_under(_free_names(target, asked), target, plan, source, data)
@@ -57,7 +57,7 @@ def write(
 
 
 def _is_taken(target: Target, name: str, old: Collection[str]) -> bool:
-    """Tell whether the name asked for has to be taken from the old model, and refuse to take it from others."""
+    """Tell whether the name asked for has to be taken from the old model; refuse to take it from others."""
     status = publish.status_of(_in(target, name))
     if status is None:
         return False

@@ -37,7 +37,7 @@ class PlainTensors:
 
 
 def _raw_header(head: bytes) -> tuple[bytes, int]:
-    """Return how raw_data must begin after these dims and data_type; impossible bytes if they are not that."""
+    """Return how raw_data must begin after these dims and data_type, and its size; -1 for anything else."""
     try:
         if {number for number, *_ in fields(head)} <= {Tensor.DIMS, Tensor.DATA_TYPE}:
             size = byte_size(onnx.TensorProto.FromString(head), "")

@@ -25,6 +25,8 @@ from onnx_inline.files.locations import kind_of
 from onnx_inline.files.sources import Source, pin_if_source
 
 _TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}\.tmp")
+#: smaller files are not worth a call
+_RESERVED_FROM = 1 << 20
 _LINKS_UNKNOWN = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
@@ -70,6 +72,7 @@ class Target:
 
 
 def status_of(path: str) -> os.stat_result | None:
+    """Describe what is at a path, None if nothing is."""
     try:
         return system.lstat(path)
     except FileNotFoundError:
@@ -122,8 +125,10 @@ def remove(path: str) -> None:
         system.unlink(path)
 
 
-def write(pieces: Iterable[Piece], descriptor: int) -> None:
-    """Write pieces one after the other; ranges never pass through Python."""
+def write(pieces: Iterable[Piece], descriptor: int, size: int = 0) -> None:
+    """Write pieces one after the other, ``size`` bytes in all; ranges never pass through Python."""
+    if size > _RESERVED_FROM:
+        system.reserve(descriptor, size)
     buffers: list[bytes | memoryview] = []
     with contextlib.ExitStack() as files:
         opened: dict[Source, int] = {}
@@ -218,7 +223,7 @@ def write_error(error: BaseException, path: str, need: int) -> WriteError:
     hints = {
         errno.ENOSPC: "free some space or save elsewhere",
         errno.EDQUOT: "free some of your quota or save elsewhere",
-        errno.EFBIG: "raise the file size limit (ulimit -f) or let the weights go into a data file of their own",
+        errno.EFBIG: "raise the file size limit (ulimit -f)",
         errno.EACCES: "save into a folder that you may write to",
         errno.EROFS: "save to a disk that can be written to",
     }

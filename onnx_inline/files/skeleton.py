@@ -139,10 +139,12 @@ def _reduced(descriptor: int, source: Source, path: str) -> bytes:
 
 
 def _parsed(data: bytes, path: str) -> onnx.ModelProto:
+    model = onnx.ModelProto()
     try:
-        return onnx.ModelProto.FromString(data)
+        model.ParseFromString(data)
     except DecodeError as error:
         raise not_a_model(data, path, _reason(data)) from error
+    return model
 
 
 def _reason(data: bytes) -> str:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_inline.errors import TensorDataError
 
 #: bits of one element, by data_type
-BITS = {
+BITS: dict[int, int] = {
     TensorProto.FLOAT: 32,
     TensorProto.UINT8: 8,
     TensorProto.INT8: 8,
@@ -33,7 +33,7 @@ BITS = {
     **dict.fromkeys((27, 28), 6),  # FLOAT6E2M3, FLOAT6E3M2
 }
 #: data_type -> the typed field that may hold it, where that is not int32_data
-_TYPED_FIELD = {
+_TYPED_FIELD: dict[int, str] = {
     TensorProto.FLOAT: "float_data",
     TensorProto.COMPLEX64: "float_data",
     TensorProto.DOUBLE: "double_data",
@@ -54,7 +54,7 @@ _MOST_BYTES = (1 << 63) - 1
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor: initializers, attributes, sparse ones' parts; in subgraphs, functions, training info."""
+    """Yield every tensor, sparse ones' parts too; in subgraphs, functions and training info as well."""
     graphs = [model.graph]
     for info in model.training_info:
         graphs += [info.initialization, info.algorithm]

@@ -7,7 +7,7 @@ the field before it ended.  What protobuf itself refuses is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 Field = tuple[int, int, int, int]
@@ -84,7 +84,7 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
 
 
 def fields_of_file(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message in a file, reading only around the tags; ``read(start, end)`` gives bytes."""
+    """Yield the fields of a message in a file; ``read(start, end)`` gives the bytes around the tags."""
     groups: list[tuple[int, int]] = []
     pos = start
     while pos < end:
@@ -100,7 +100,7 @@ def _check_closed(groups: list[tuple[int, int]]) -> None:
 
 def _window(
     data: bytes, pos: int, end: int, base: int, limit: int, groups: list[tuple[int, int]]
-) -> Iterator[Field]:
+) -> Generator[Field, None, int]:
     """Yield the fields whose tags lie in ``data[pos:end]``; return where the next window begins.
 
     ``base`` is where ``data[0]`` lies in the file and ``limit`` where the message ends there.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import onnx
 
 from onnx_inline.errors import ExternalDataError, FileError, OnnxInlineError
-from onnx_inline.files import data_files, forms, pairs, publish, system
+from onnx_inline.files import data_files, forms, pairs, publish
 from onnx_inline.files.layout import Layout, Piece
 from onnx_inline.files.plan import External, Plan, Request, stays_valid
 from onnx_inline.files.publish import Target
@@ -139,7 +139,7 @@ def _encoded(layout: Layout, form: str) -> list[Piece]:
 def _to_stdout(
     model: onnx.ModelProto, nodes: Sequence[bytes] | None, request: Request, form: str
 ) -> WriteReport:
-    """Write to standard output: there is no folder, so data go inside unless they are to be kept by reference."""
+    """Write to standard output; no data file can be beside it, so data go inside or are kept by reference."""
     if request.external_data or request.external == "copy":
         raise FileError("a data file cannot be written beside it", path="-", hint="name an output file")
     plan = Plan(
