@@ -6,6 +6,7 @@ A message has three parts: what is wrong, where it is, what to do about it.  The
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 
 class OnnxInlineError(Exception):
@@ -207,10 +208,8 @@ class BindingError(ModelError):
 
 def decimal(number: int) -> str:
     """Return all digits of a number, also where Python's own conversion refuses (over 4,300 digits)."""
-    try:
-        return str(number)
-    except ValueError:
-        return f"{number:#x}"
+    return str(Decimal(number))
+
 
 
 def listed(things: Sequence[object], most: int = 10) -> str:

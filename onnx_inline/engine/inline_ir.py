@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
 
 from onnx_inline.engine.body import Node, Signature
+from onnx_inline.engine.collector import collector_paused
 from onnx_inline.engine.namer import Namer, slot_names
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
@@ -27,24 +26,12 @@ def inline(model: ir.Model, options: Options) -> InlineReport:
     Raises:
         ModelError: see :func:`onnx_inline.inline_functions`.
     """
-    with _collector_paused():
+    with collector_paused():
         view = IrView(model)
         plan = make_plan(view, options)
         if plan.gone:
             _carry_out(model, view, plan, options)
     return plan.report
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause garbage collection: all that is made here stays, and looking through it costs half the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:

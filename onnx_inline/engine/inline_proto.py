@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from onnx_inline.engine.body import GRAPH_TYPES, Node, Signature
+from onnx_inline.engine.collector import collector_paused
 from onnx_inline.engine.form import ProtoForm
 from onnx_inline.engine.namer import Namer, slot_names
 from onnx_inline.engine.options import Options
@@ -45,10 +46,13 @@ def inline(model: onnx.ModelProto, options: Options) -> Inlined:
     Raises:
         ModelError: see :func:`onnx_inline.inline_functions`.
     """
-    view = ProtoView(model)
-    plan = make_plan(view, options)
-    if not plan.gone:
-        return Inlined(plan.report)
+    with collector_paused():
+        view = ProtoView(model)
+        plan = make_plan(view, options)
+        return _stamped(model, view, plan, options) if plan.gone else Inlined(plan.report)
+
+
+def _stamped(model: onnx.ModelProto, view: ProtoView, plan: Plan, options: Options) -> Inlined:
     stamper = ProtoStamper(own_names=options.names == "flat", provenance=options.provenance)
     main = _Writing(plan, None, stamper, Namer(options, view.main))
     nodes = main.chunks(model.graph.node)

@@ -141,10 +141,10 @@ class Resolver:
             size[function] = fact.nodes + sum(size[callee] * n for callee, n in fact.calls.items())
             depth[function] = max(d + (depth[callee] if callee else 0) for callee, d in fact.depth.items())
         added = sum(size[function] * n for function, n in roots.items())
-        if self.existing + added > max_nodes:
-            raise ModelTooLargeError(
-                nodes=self.existing + added, limit=max_nodes, functions=_multipliers(order, facts, size)
-            )
+        staying = self.existing - sum(self.roots[function] for function in order)
+        if staying + added > max_nodes:
+            functions = _multipliers(order, facts, size)
+            raise ModelTooLargeError(nodes=staying + added, limit=max_nodes, functions=functions)
         deepest = max(roots, key=lambda function: depth[function], default=None)
         if deepest is not None and self.depth + depth[deepest] > DEEPEST_GRAPH:
             raise InvalidModelError(
