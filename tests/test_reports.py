@@ -139,12 +139,25 @@ def test_functions_nested_ten_thousand_deep_are_read() -> None:
 
 def test_the_tree_reads_like_the_calls() -> None:
     assert rendered(tree_table(hierarchy(NESTED), unicode=False)).splitlines() == [
-        "function            calls nodes flat nodes depth parameters bytes opset",
-        "main graph                    0         12     2          5  14 B ai.onnx 18",
-        "|-- l::outer x2         2     1          5     1          2   8 B ai.onnx 18",
-        "|   `-- l::inner x2     3     2          2     0          5  14 B ai.onnx 18",
-        "`-- l::inner            3     2          2     0          5  14 B ai.onnx 18",
+        "function            calls nodes flat depth weights bytes",
+        "main graph                    0   12     2       5  14 B",
+        "|-- l::outer x2         2     1    5     1       2   8 B",
+        "|   `-- l::inner x2     3     2    2     0       5  14 B",
+        "`-- l::inner            3     2    2     0       5  14 B",
     ]
+
+
+def test_a_long_name_loses_its_beginning_where_the_terminal_is_narrow() -> None:
+    table = tree_table(hierarchy(NESTED.replace("inner", "name_" * 10 + "end")), unicode=False, width=70)
+    lines = rendered(table).splitlines()
+    assert max(map(len, lines)) == 70
+    assert lines[3].startswith("|   `-- ...") and "_name_end x2 " in lines[3]
+
+
+def test_opsets_are_a_column_where_they_differ() -> None:
+    text = NESTED.replace('<domain: "l", opset_import: ["" : 18', '<domain: "l", opset_import: ["" : 17', 1)
+    lines = rendered(tree_table(hierarchy(text))).splitlines()
+    assert [line.split()[-1] for line in lines] == ["opset", "18", "17", "18", "18"]
 
 
 def test_what_a_target_lacks_is_marked_in_the_tree_and_leads_the_operators() -> None:

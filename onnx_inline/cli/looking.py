@@ -67,7 +67,9 @@ def _print_hierarchy(model: str, hierarchy: Hierarchy, depth: int, sort: str) ->
 
     chosen = settings()
     chosen.say(heading(model, hierarchy))
-    chosen.result(tree_table(hierarchy, depth=depth, sort=sort, unicode=chosen.unicode()))
+    chosen.result(
+        tree_table(hierarchy, depth=depth, sort=sort, unicode=chosen.unicode(), width=chosen.width())
+    )
     chosen.result(operators_table(hierarchy, limit=None if chosen.verbose else 20))
     for remark in remarks(hierarchy):
         chosen.say(remark)

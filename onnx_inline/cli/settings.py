@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -51,6 +52,11 @@ class Settings:
     def unicode() -> bool:
         """Say whether stdout can print box characters."""
         return (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+
+    @staticmethod
+    def width() -> int | None:
+        """Return the columns of the terminal that stdout is, or None."""
+        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     @property
     def answers(self) -> IO[str]:

@@ -5,6 +5,7 @@ Read from a :class:`onnx.ModelProto`, whose weights may still be in a file; they
 
 from __future__ import annotations
 
+import functools
 import graphlib
 import math
 from collections import Counter
@@ -88,6 +89,11 @@ class Hierarchy:
     def main(self) -> FunctionFacts:
         """The main graph."""
         return self.functions[MAIN]
+
+    @functools.cached_property
+    def own_domains(self) -> frozenset[str]:
+        """Domains other than the standard one that hold functions of the model."""
+        return frozenset(name.domain for name in self.functions if name.domain)
 
     @property
     def never_called(self) -> tuple[OperatorId, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from onnx_inline.reports.text import byte_size, escaped_name
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 #: How to order the functions that one body calls, by the word after ``--sort``; the largest first.
 SORTS: dict[str, Callable[[FunctionFacts], int]] = {
@@ -84,6 +85,7 @@ def tree_table(
     sort: str = "order",
     unicode: bool = True,
     missing: Collection[OperatorId] = (),
+    width: int | None = None,
 ) -> Table:
     """Return the hierarchy as a rich table, one line a function.
 
@@ -93,25 +95,44 @@ def tree_table(
         sort: a key of :data:`SORTS`.
         unicode: whether the stream can print box characters.
         missing: operators that a target lacks; functions that use one are marked.
+        width: columns of the terminal, for which long names lose their beginnings; None is no limit.
     """
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("function", no_wrap=True)
-    for title in ("calls", "nodes", "flat nodes", "depth", "parameters", "bytes"):
+    for title in ("calls", "nodes", "flat", "depth", "weights", "bytes"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("opset", no_wrap=True)
-    for line in tree_lines(hierarchy, depth=depth, sort=sort, unicode=unicode):
-        lacking = sorted(str(name) for name in line.facts.operators if name in missing)
-        first = Text().append(line.guide, style="dim")
-        first.append(
-            _label(line), style="red" if lacking else "bold" if line.facts.identifier == MAIN else ""
-        )
-        if lacking:
-            first.append(f"  lacks {escaped_name(', '.join(lacking))}", style="red")
-        table.add_row(first, *_numbers(line.facts), opsets_text(line.facts.opsets, hierarchy))
+    opsets = {name: opsets_text(facts.opsets, hierarchy) for name, facts in hierarchy.functions.items()}
+    if several := len(set(opsets.values())) > 1:
+        table.add_column("opset", no_wrap=True)
+    lines = list(tree_lines(hierarchy, depth=depth, sort=sort, unicode=unicode))
+    cells = [[*_numbers(line.facts), *([opsets[line.facts.identifier]] if several else [])] for line in lines]
+    room = None if width is None else max(width - _columns(table, cells), _NARROWEST)
+    for line, numbers in zip(lines, cells, strict=True):
+        table.add_row(_first_cell(line, missing, room), *numbers)
     return table
+
+
+#: What is left of a name at least, however narrow the terminal.
+_NARROWEST = 24
+
+
+def _columns(table: Table, cells: Sequence[Sequence[str]]) -> int:
+    """Return the terminal columns that all cells but the first need, with the gaps before them."""
+    titles = [str(column.header) for column in table.columns[1:]]
+    return sum(max(map(len, column)) + 1 for column in zip(titles, *cells, strict=True))
+
+
+def _first_cell(line: Line, missing: Collection[OperatorId], room: int | None) -> Text:
+    from rich.text import Text
+
+    lacking = sorted(str(name) for name in line.facts.operators if name in missing)
+    label = _label(line) + (f"  lacks {escaped_name(', '.join(lacking))}" if lacking else "")
+    excess = 0 if room is None else len(line.guide) + len(label) - room
+    if excess > 0:
+        label = "..." + label[excess + 3 :]
+    return Text().append(line.guide, style="dim").append(label, style="red" if lacking else "")
 
 
 def _label(line: Line) -> str:
@@ -122,17 +143,15 @@ def _label(line: Line) -> str:
 
 def _numbers(facts: FunctionFacts) -> list[str]:
     calls = "" if facts.identifier == MAIN else f"{facts.calls:,}"
-    flat, depth = (
-        ("recursive", "") if facts.flat_nodes is None else (f"{facts.flat_nodes:,}", f"{facts.depth:,}")
-    )
+    flat = "recursive" if facts.flat_nodes is None else f"{facts.flat_nodes:,}"
+    depth = "" if facts.depth is None else f"{facts.depth:,}"
     weights = [f"{facts.parameters:,}", byte_size(facts.parameter_bytes)] if facts.parameters else ["", ""]
     return [calls, f"{facts.nodes:,}", flat, depth, *weights]
 
 
 def opsets_text(opsets: Mapping[str, int], hierarchy: Hierarchy) -> str:
     """Return opset imports in one line, without domains of functions, whose versions select nothing."""
-    local = {name.domain for name in hierarchy.functions if name != MAIN}
-    shown = [(domain, version) for domain, version in opsets.items() if not domain or domain not in local]
+    shown = [(domain, version) for domain, version in opsets.items() if domain not in hierarchy.own_domains]
     return ", ".join(f"{escaped_name(domain) or 'ai.onnx'} {version}" for domain, version in shown)
 
 
