@@ -11,19 +11,36 @@ from typing import TYPE_CHECKING, Any
 from onnx_inline._version import __version__
 
 if TYPE_CHECKING:
+    from onnx_inline.api import inline_file, inline_functions
     from onnx_inline.binding import BindReport, Mismatch, bind_initializers
+    from onnx_inline.engine.report import InlineReport
     from onnx_inline.errors import (
         BindingError,
+        CallSiteError,
         FileError,
+        FunctionCycleError,
+        InvalidModelError,
         ModelError,
+        ModelTooLargeError,
         OnnxInlineError,
+        OpsetConflictError,
         UnboundInitializersError,
+        UnknownFunctionError,
         UnknownNameError,
     )
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
 
 #: public name -> the module that defines it
 _HOME = {
+    "inline_functions": "api",
+    "inline_file": "api",
+    "InlineReport": "engine.report",
+    "CallSiteError": "errors",
+    "FunctionCycleError": "errors",
+    "InvalidModelError": "errors",
+    "ModelTooLargeError": "errors",
+    "OpsetConflictError": "errors",
+    "UnknownFunctionError": "errors",
     "OnnxInlineError": "errors",
     "ModelError": "errors",
     "FileError": "errors",
@@ -40,15 +57,24 @@ _HOME = {
 __all__ = [
     "BindReport",
     "BindingError",
+    "CallSiteError",
     "FileError",
+    "FunctionCycleError",
+    "InlineReport",
+    "InvalidModelError",
     "Mismatch",
     "ModelError",
+    "ModelTooLargeError",
     "OnnxInlineError",
+    "OpsetConflictError",
     "UnboundInitializer",
     "UnboundInitializersError",
+    "UnknownFunctionError",
     "UnknownNameError",
     "__version__",
     "bind_initializers",
+    "inline_file",
+    "inline_functions",
     "unbound_initializers",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
@@ -26,12 +27,13 @@ def inline(model: ir.Model, options: Options) -> InlineReport:
     Raises:
         ModelError: see :func:`onnx_inline.inline_functions`.
     """
+    started = time.perf_counter()
     with collector_paused():
         view = IrView(model)
         plan = make_plan(view, options)
         if plan.gone:
             _carry_out(model, view, plan, options)
-    return plan.report
+    return plan.report.timed(started)
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:

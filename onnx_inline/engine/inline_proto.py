@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 
@@ -46,10 +47,12 @@ def inline(model: onnx.ModelProto, options: Options) -> Inlined:
     Raises:
         ModelError: see :func:`onnx_inline.inline_functions`.
     """
+    started = time.perf_counter()
     with collector_paused():
         view = ProtoView(model)
         plan = make_plan(view, options)
-        return _stamped(model, view, plan, options) if plan.gone else Inlined(plan.report)
+        inlined = _stamped(model, view, plan, options) if plan.gone else Inlined(plan.report)
+    return replace(inlined, report=inlined.report.timed(started))
 
 
 def _stamped(model: onnx.ModelProto, view: ProtoView, plan: Plan, options: Options) -> Inlined:

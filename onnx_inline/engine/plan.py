@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +99,6 @@ def make_plan(view: View, options: Options) -> Plan:
     Raises:
         ModelError: a function that was named cannot be inlined, or the result would be too large.
     """
-    started = time.perf_counter()
     resolver = Resolver(
         functions=view.functions,
         read=view.read,
@@ -114,7 +112,7 @@ def make_plan(view: View, options: Options) -> Plan:
     while True:
         try:
             resolution = resolver.resolve(selection, left, options.max_nodes)
-            return _Planning(view, resolution).plan(started)
+            return _Planning(view, resolution).plan()
         except InvalidModelError as error:
             blamed = _blamed(error, selection)
             if not blamed or blamed & selection.named or blamed <= left.keys():
@@ -140,11 +138,11 @@ class _Planning:
             view.form, resolution.functions, frozenset(view.functions), resolution.pure, targets
         )
 
-    def plan(self, started: float) -> Plan:
+    def plan(self) -> Plan:
         """Return the plan."""
         sites = self._sites()
         imports = {owner: self._imports(number, sites[owner]) for number, owner in enumerate(self._owners)}
-        report = self._report(sites, imports[None], started)
+        report = self._report(sites, imports[None])
         return Plan(self._resolution, self._owners, sites, imports, report)
 
     def _sites(self) -> dict[OperatorId | None, list[PlannedSite]]:
@@ -207,10 +205,7 @@ class _Planning:
     # -------------------------------------------------------------------------- report
 
     def _report(
-        self,
-        sites: Mapping[OperatorId | None, Sequence[PlannedSite]],
-        imports: dict[str, int],
-        started: float,
+        self, sites: Mapping[OperatorId | None, Sequence[PlannedSite]], imports: dict[str, int]
     ) -> InlineReport:
         gone, main = self._resolution.wanted, self._view.main.operators
         calls = Counter[OperatorId]()
@@ -228,7 +223,6 @@ class _Planning:
             left=tuple(self._left(main)),
             conversions=tuple(self._specialiser.conversions),
             opset_imports=imports if gone else self._view.imports(None),
-            seconds=time.perf_counter() - started,
         )
 
     def _left(self, main: Counter[OperatorId]) -> Iterable[LeftCalls]:

@@ -222,5 +222,14 @@ def read_site(
     Returns:
         The node, and the name of each of its slots.
     """
-    reader = BodyReader(where, imports, function=None, free={}, sure=sure)
-    return reader.node(node), reader.labels
+    if node.attribute:
+        reader = BodyReader(where, imports, function=None, free={}, sure=sure)
+        return reader.node(node), reader.labels
+    # What most sites are, and there may be many of them.
+    labels = [name for name in dict.fromkeys([*node.input, *node.output]) if name]
+    slots: dict[str, Slot | None] = {name: slot for slot, name in enumerate(labels)}
+    slots[""] = None
+    inputs = tuple([slots[name] for name in node.input])
+    outputs = tuple([slots[name] for name in node.output])
+    op = operator_id(node)
+    return Node(op, inputs, outputs, (), node.name, node, imports, node_metadata(node)), labels

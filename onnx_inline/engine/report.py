@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from onnx_inline.engine.specialise import Conversion
@@ -32,6 +33,7 @@ class InlineReport:
         conversions: operators converted to the opset of the graph that they went into.
         opset_imports: the model's opset imports afterwards, by domain.
         seconds: how long it took.
+        notes: what was done to files without being asked for, a sentence each.
     """
 
     calls: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +45,11 @@ class InlineReport:
     conversions: tuple[Conversion, ...] = ()
     opset_imports: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def timed(self, started: float) -> InlineReport:
+        """Return the report with the seconds since ``started``, a reading of :func:`time.perf_counter`."""
+        return replace(self, seconds=time.perf_counter() - started)
 
     @property
     def modified(self) -> bool:
@@ -52,7 +59,7 @@ class InlineReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain dictionaries, lists, strings and numbers."""
         plain = asdict(self)
-        for key in ("removed", "left", "conversions"):
+        for key in ("removed", "left", "conversions", "notes"):
             plain[key] = list(plain[key])
         return plain
 
@@ -63,6 +70,7 @@ class InlineReport:
             f"  converted {c.operator} in {c.function} from {c.domain or 'ai.onnx'} {c.needs} to {c.has}"
             for c in self.conversions
         ]
+        lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
 
     def _headline(self) -> str:
@@ -70,5 +78,5 @@ class InlineReport:
             return f"nothing to inline: {self.nodes_before:,} nodes, {self.functions_before:,} functions"
         return (
             f"inlined {sum(self.calls.values()):,} calls of {len(self.calls):,} functions: "
-            f"{self.nodes_before:,} -> {self.nodes_after:,} nodes in {self.seconds:.1f} s"
+            f"{self.nodes_before:,} -> {self.nodes_after:,} nodes in {self.seconds:.2g} s"
         )

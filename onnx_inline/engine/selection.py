@@ -47,18 +47,9 @@ def entry_key(entry: Pattern) -> tuple[bool, Pattern]:
 def _entries(patterns: Patterns) -> Sequence[Pattern]:
     if patterns is None:
         return ()
-    if isinstance(patterns, str) or callable(patterns) or _is_identifier(patterns):
-        return (patterns,)  # type: ignore[return-value]  # one entry
+    if isinstance(patterns, str | OperatorId) or callable(patterns):
+        return (patterns,)
     return [tuple(p) if isinstance(p, list) else p for p in patterns]
-
-
-def _is_identifier(patterns: object) -> bool:
-    # A tuple of two or three plain strings could be globs as well; globs are told by their "::" or "*".
-    return (
-        isinstance(patterns, tuple)
-        and len(patterns) in (2, 3)
-        and all(isinstance(part, str) and "::" not in part and "*" not in part for part in patterns)
-    )
 
 
 def _matches(functions: Mapping[OperatorId, Any], entry: Pattern) -> tuple[OperatorId, ...]:
