@@ -1,0 +1,140 @@
+"""Make functions of subgraphs that are repeated: the inverse of inlining."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnx_inline.names import NameScope
+from onnx_inline.passes.outlining import Scope, Stretch, outline, scope_of, stretch
+from onnx_inline.passes.repeats import Repeat, repeats
+from onnx_inline.passes.structure import Keys, attribute_graphs
+
+#: A round finds the largest repeats that do not overlap; each next one works on what became smaller by it.
+_ROUNDS = 32
+
+
+@dataclass(frozen=True)
+class OutlineRepeatsPass(ir.passes.InPlacePass):
+    """Make functions of repeated subgraphs: same structure, other weights.
+
+    Stretches of consecutive nodes that do the same and are connected alike become calls of one function.
+    What they read from outside, weights included, becomes its inputs.  The repeats that save most nodes go
+    first; a stretch repeated back to back is cut where the fewest values cross.
+
+    Attributes:
+        min_nodes: the least number of nodes of a function.
+        min_repeats: how often a subgraph must occur.
+        nested: look for repeats in the functions made as well.
+        domain: the domain of the functions made.
+    """
+
+    name: ClassVar[str] = "outline-repeats"
+
+    min_nodes: int = 8
+    min_repeats: int = 2
+    nested: bool = False
+    domain: str = "outlined"
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Outline, round after round, until nothing is left to save."""
+        made: list[ir.Function] = []
+        names = NameScope(function.name for function in model.functions.values())
+        for _ in range(_ROUNDS):
+            scopes = [scope_of(owner) for owner in self._owners(model, made)]
+            found = _found(scopes, self.min_nodes, self.min_repeats)
+            for stretches in found:
+                identifier = (self.domain, names.claim(f"Repeat_{len(made) + 1}"), "")
+                made.append(outline(model, stretches, identifier))
+            if not found:
+                break
+        return ir.passes.PassResult(model, modified=bool(made))
+
+    def _owners(self, model: ir.Model, made: Sequence[ir.Function]) -> list[ir.Graph | ir.Function]:
+        left_alone = () if self.nested else made
+        functions = [f for f in model.functions.values() if all(f is not other for other in left_alone)]
+        return [model.graph, *functions]
+
+
+def _found(scopes: Sequence[Scope], min_nodes: int, min_repeats: int) -> list[list[Stretch]]:
+    """Return groups of stretches that do the same; no two stretches overlap."""
+    sequence = _Sequence(scopes)
+    taken = bytearray(len(sequence.elements))
+    groups = []
+    for repeat in repeats(sequence.elements, sequence.cuts, min_nodes):
+        starts = [s for s in repeat.starts if not (taken[s] or taken[s + repeat.length - 1])]
+        stretches = _alike(sequence.stretches(starts, repeat.length))
+        if len(stretches) >= max(2, min_repeats) and any(any(one.used) for one in stretches.values()):
+            for start in stretches:
+                taken[start : start + repeat.length] = b"\1" * repeat.length
+            groups.append(list(stretches.values()))
+    return groups
+
+
+def _alike(stretches: Mapping[int, Stretch]) -> dict[int, Stretch]:
+    """Return the largest group of those that are connected alike."""
+    groups: dict[Hashable, dict[int, Stretch]] = {}
+    for start, one in stretches.items():
+        groups.setdefault(one.wiring, {})[start] = one
+    return max(groups.values(), key=len, default={})
+
+
+class _Sequence:
+    """Scopes as one sequence of numbers, equal where nodes do the same, with what a cut at each place costs."""
+
+    def __init__(self, scopes: Sequence[Scope]) -> None:
+        self.elements: list[int] = []
+        self.cuts: list[int] = []
+        self._scopes = scopes
+        self._first: list[int] = []
+        self._numbers: dict[Hashable, int] = {}
+        for scope in scopes:
+            self._first.append(len(self.elements))
+            self.elements += [self._number(scope, node) for node in scope.nodes]
+            self.elements.append(self._unique())
+            self.cuts += _crossing(scope)
+        self.cuts.append(0)
+
+    def stretches(self, starts: Sequence[int], length: int) -> dict[int, Stretch]:
+        """Describe what lies at each of the places, leaving out what one call cannot stand for."""
+        described = ((start, self._stretch(start, length)) for start in starts)
+        return {start: one for start, one in described if one is not None}
+
+    def _stretch(self, start: int, length: int) -> Stretch | None:
+        number = bisect.bisect_right(self._first, start) - 1
+        scope, begin = self._scopes[number], start - self._first[number]
+        return stretch(scope, scope.nodes[begin : begin + length])
+
+    def _number(self, scope: Scope, node: ir.Node) -> int:
+        if node.device_configurations or any(a.is_ref() for a in _attributes(node)):
+            return self._unique()  # of its place, or of the function around it
+        key = Keys(scope.owner.opset_imports).operation(node)
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _unique(self) -> int:
+        return self._numbers.setdefault(("unique", len(self._numbers)), len(self._numbers))
+
+
+def _attributes(node: ir.Node) -> Iterator[ir.Attr]:
+    """Yield the attributes of a node and of the nodes in its subgraphs."""
+    for attribute in node.attributes.values():
+        yield attribute
+        for graph in attribute_graphs(attribute):
+            for inner in graph.all_nodes():
+                yield from inner.attributes.values()
+
+
+def _crossing(scope: Scope) -> list[int]:
+    """Return how many values cross the boundary before each node, and the one after the last."""
+    steps = [0] * (len(scope.nodes) + 2)
+    for index, node in enumerate(scope.nodes):
+        for value in node.outputs:
+            last = min(scope.reach.get(value, index), len(scope.nodes))
+            steps[index + 1] += 1
+            steps[last + 1] -= 1
+    return list(itertools.accumulate(steps[: len(scope.nodes) + 1]))

@@ -1,0 +1,162 @@
+"""What a stretch of a graph computes, names aside: keys that are equal where the structure is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+#: Constants up to this size are compared by value; larger ones are weights, which no pass reads.
+LARGEST_CONSTANT_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Hole:
+    """An attribute that a key leaves out: the node's number among all nodes met, subgraphs included."""
+
+    node: ir.Node
+    attribute: str
+    key: Hashable
+
+
+@dataclass
+class Keys:
+    """Makes keys of nodes, and numbers values in the order in which they are met.
+
+    Attributes:
+        versions: the opset version of each domain, for domains in which it selects a schema.
+        operators: operators to take for others, as function names to take for the function they equal.
+        leave_out: whether an attribute's value is a hole that the key leaves open.
+        holes: the attributes left out so far.
+    """
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[ir.OperatorIdentifier, Hashable] = field(default_factory=dict)
+    leave_out: Any = None
+    holes: list[Hole] = field(default_factory=list)
+    _numbers: dict[ir.Value, int] = field(default_factory=dict)
+
+    def number(self, value: ir.Value | None) -> int:
+        """Return the number of a value, the next free one if it is new; -1 for none."""
+        return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
+
+    def numbers(self, values: Iterable[ir.Value | None]) -> tuple[int, ...]:
+        """Return the numbers of values."""
+        return tuple(map(self.number, values))
+
+    def node(self, node: ir.Node) -> Hashable:
+        """Return the key of a node: operator, attributes, and the numbers of its inputs and outputs."""
+        inputs = self.numbers(node.inputs)
+        operation = self.operation(node)
+        return operation, inputs, self.numbers(node.outputs)
+
+    def operation(self, node: ir.Node) -> Hashable:
+        """Return the key of what a node does, whatever its inputs are."""
+        operator = node.op_identifier()
+        attributes = tuple(self._attribute(node, attribute) for attribute in _sorted(node))
+        version = self.versions.get(operator[0])
+        return self.operators.get(operator, operator), version, attributes
+
+    def graph(self, graph: ir.Graph) -> Hashable:
+        """Return the key of a subgraph; values from outside count by their numbers."""
+        inputs = self.numbers(graph.inputs)
+        initializers = [(self.number(v), tensor_key(v.const_value)) for v in graph.initializers.values()]
+        nodes = tuple(self.node(node) for node in graph)
+        return inputs, tuple(initializers), nodes, self.numbers(graph.outputs)
+
+    def function(self, function: ir.Function) -> Hashable:
+        """Return the key of a function: interface and body; attribute names belong to the interface."""
+        inputs = self.numbers(function.inputs)
+        attributes = tuple(attribute_key(a) for a in _sorted(function))
+        nodes = tuple(self.node(node) for node in function)
+        return inputs, attributes, nodes, self.numbers(function.outputs)
+
+    def _attribute(self, node: ir.Node, attribute: ir.Attr) -> Hashable:
+        if attribute.is_ref():
+            return attribute.name, attribute.type, attribute.ref_attr_name
+        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+            return attribute.name, tuple(map(self.graph, attribute_graphs(attribute)))
+        key = attribute_key(attribute)
+        if self.leave_out is not None and self.leave_out(node, attribute):
+            self.holes.append(Hole(node, attribute.name, key))
+            return attribute.name, attribute.type
+        return key
+
+
+def attribute_graphs(attribute: ir.Attr) -> list[ir.Graph]:
+    """Return the graphs that an attribute holds."""
+    if attribute.is_ref():
+        return []
+    if attribute.type is ir.AttributeType.GRAPH:
+        return [attribute.as_graph()]
+    return list(attribute.as_graphs()) if attribute.type is ir.AttributeType.GRAPHS else []
+
+
+def captured(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the values that a node's subgraphs read and do not define, as often as they are read."""
+    for attribute in node.attributes.values():
+        for graph in attribute_graphs(attribute):
+            inner = set(_defined(graph))
+            yield from (value for value in _read(graph) if value not in inner)
+
+
+def _defined(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+
+
+def _read(graph: ir.Graph) -> Iterator[ir.Value]:
+    for node in graph:
+        yield from (value for value in node.inputs if value is not None)
+        yield from captured(node)
+    yield from graph.outputs
+
+
+def attribute_key(attribute: ir.Attr) -> Hashable:
+    """Return a key of an attribute that holds no graph: name, type and value."""
+    if attribute.is_ref():
+        return attribute.name, attribute.type, attribute.ref_attr_name
+    return attribute.name, attribute.type, _value_key(attribute.type, attribute.value)
+
+
+def _value_key(type_: ir.AttributeType, value: Any) -> Hashable:
+    if type_ is ir.AttributeType.TENSOR:
+        return tensor_key(value)
+    if type_ is ir.AttributeType.TENSORS:
+        return tuple(map(tensor_key, value))
+    if value is None or isinstance(value, (int, str, bytes)):
+        return value
+    if isinstance(value, float):
+        return struct.pack("<d", value)  # NaN equals itself, and -0.0 is not 0.0
+    if isinstance(value, (tuple, list)):
+        return tuple(_value_key(type_, element) for element in value)
+    return repr(value) if isinstance(value, ir.TypeAndShape) else ("identity", id(value))
+
+
+def tensor_key(tensor: ir.TensorProtocol | None) -> Hashable:
+    """Return a key of a tensor: its value if it is small, else the tensor itself."""
+    if tensor is None:
+        return None
+    if isinstance(tensor, ir.ExternalTensor):
+        return tensor.path, tensor.offset, tensor.length, tensor.dtype, tuple(tensor.shape.numpy())
+    if tensor.nbytes > LARGEST_CONSTANT_BYTES:
+        return "identity", id(tensor)
+    return tensor.dtype, tuple(tensor.shape.numpy()), _content(tensor)
+
+
+def _content(tensor: ir.TensorProtocol) -> Hashable:
+    if tensor.dtype is ir.DataType.STRING:
+        return tuple(tensor.numpy().reshape(-1).tolist())
+    return tensor.tobytes()
+
+
+def _sorted(owner: ir.Node | ir.Function) -> list[ir.Attr]:
+    attributes = owner.attributes
+    if len(attributes) < 2:
+        return list(attributes.values())
+    return [attributes[name] for name in sorted(attributes)]
