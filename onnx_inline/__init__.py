@@ -28,10 +28,12 @@ if TYPE_CHECKING:
         UnknownFunctionError,
         UnknownNameError,
     )
+    from onnx_inline.passes.inline_functions import InlineFunctionsPass
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
 
 #: public name -> the module that defines it
 _HOME = {
+    "InlineFunctionsPass": "passes.inline_functions",
     "inline_functions": "api",
     "inline_file": "api",
     "InlineReport": "engine.report",
@@ -60,6 +62,7 @@ __all__ = [
     "CallSiteError",
     "FileError",
     "FunctionCycleError",
+    "InlineFunctionsPass",
     "InlineReport",
     "InvalidModelError",
     "Mismatch",
