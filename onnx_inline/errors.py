@@ -165,6 +165,14 @@ class UnknownFunctionError(UnknownNameError):
     """A function that was named, or a pattern for functions, matches nothing in the model."""
 
 
+class UnknownTargetError(UnknownNameError):
+    """There is no target of the name given."""
+
+
+class TargetFileError(FileError):
+    """A file is no description of a target; ``field`` is the key that is wrong."""
+
+
 class UnboundInitializersError(ModelError):
     """Initializers have no data, so that the model cannot be written or run.
 
