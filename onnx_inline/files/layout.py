@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from onnx_inline.files import messages
 from onnx_inline.files.messages import CHILDREN, DATA_FIELDS, GRAPH, MODEL, TENSOR, Tensor
-from onnx_inline.files.sources import STAMP_BYTES, STAMP_KEY, Source, read_stamp
+from onnx_inline.files.sources import STAMP_BYTES, STAMP_KEY, Memory, Source, read_stamp
 from onnx_inline.files.wire import LENGTH, Field, encode_varint, fields, header
 
 #: offsets of data that a reader may want to map are multiples of this, the widest page in use
@@ -42,7 +42,7 @@ class Range:
         return self.length
 
 
-Piece = bytes | memoryview | Range
+Piece = bytes | memoryview | Range | Memory
 
 
 class Fate(Enum):
@@ -223,6 +223,8 @@ class _Tensor:
         """Return the number of the field that holds the data and the data: a range, or bytes in memory."""
         if self._stamp is not None:
             offset, length = self._entries.get("offset", "0"), self._entries.get("length")
+            if isinstance(self._stamp.source, Memory):
+                return self._stamp.field, self._stamp.source
             size = self._stamp.source.identity.size - int(offset) if length is None else int(length)
             return self._stamp.field, Range(self._stamp.source, int(offset), size)
         for (number, wire, first, last), _ in self._fields:
@@ -234,7 +236,7 @@ class _Tensor:
         raw = self._number_of_field in (0, Tensor.RAW_DATA)
         typed = self._data_type in _SAME_AS_RAW.get(Tensor(self._number_of_field), ()) if not raw else False
         external = self._stamp is not None and not self._stamp.field
-        source = self._stamp.source if self._stamp else None
+        source = self._stamp.source if self._stamp and isinstance(self._stamp.source, Source) else None
         location = self._entries["location"] if external else ""
         return Payload(len(self._piece), location, source, external or (initializer and (raw or typed)))
 

@@ -132,6 +132,11 @@ class Folder:
         ]
         return cls(folder, tuple(dict.fromkeys(roots)), model)
 
+    @property
+    def used(self) -> bool:
+        """Whether a data file was found here."""
+        return bool(self._found)
+
     def find(self, location: str, tensor: str, path: str) -> Source:
         """Return the data file at a location.
 

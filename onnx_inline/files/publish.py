@@ -22,7 +22,7 @@ from onnx_inline.errors import FileError, WriteError
 from onnx_inline.files import system
 from onnx_inline.files.layout import Piece, Range
 from onnx_inline.files.locations import kind_of
-from onnx_inline.files.sources import Source, pin_if_source
+from onnx_inline.files.sources import Memory, Source, pin_if_source
 
 _TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}\.tmp")
 #: smaller files are not worth a call
@@ -133,11 +133,15 @@ def write(pieces: Iterable[Piece], descriptor: int, size: int = 0) -> None:
     with contextlib.ExitStack() as files:
         opened: dict[Source, int] = {}
         for piece in pieces:
-            if not isinstance(piece, Range):
+            if isinstance(piece, Memory):
+                buffers.append(made(piece))
+            elif not isinstance(piece, Range):
                 buffers.append(piece)
                 continue
             system.write_all(descriptor, buffers)
             buffers.clear()
+            if isinstance(piece, Memory):
+                continue
             if piece.source not in opened:
                 opened[piece.source] = files.enter_context(piece.source.opened())
             system.copy(opened[piece.source], piece.offset, piece.length, descriptor)
@@ -160,7 +164,15 @@ def loaded(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
             with piece.source.opened() as descriptor:
                 yield system.read_at(descriptor, piece.offset, piece.length)
         else:
-            yield piece
+            yield made(piece) if isinstance(piece, Memory) else piece
+
+
+def made(memory: Memory) -> bytes:
+    """Return the data of a tensor in memory."""
+    data = memory.produce()
+    if len(data) != len(memory):
+        raise FileError(f"a tensor of {len(memory)} bytes gave {len(data)} when it was written")
+    return data
 
 
 def sync_folder(folder: str) -> None:
@@ -212,6 +224,15 @@ def abandoned(path: str) -> Iterator[os.stat_result | None]:
         yield status if dead else None
     finally:
         system.close(descriptor)
+
+
+@contextlib.contextmanager
+def errors_about(path: str, needs: list[int]) -> Iterator[None]:
+    """Turn what the system refuses into an error of ours; ``needs`` holds the sizes known when it happens."""
+    try:
+        yield
+    except (OSError, EOFError, MemoryError) as error:
+        raise write_error(error, path, sum(needs)) from error
 
 
 def write_error(error: BaseException, path: str, need: int) -> WriteError:

@@ -49,12 +49,14 @@ class Skeleton:
         path: the file's path as it was given, ``-`` for standard input.
         source: the file that was read, checked again before anything is written.
         form: ``protobuf``, ``textproto``, ``onnxtxt`` or ``json``.
+        external: whether tensors have data in files of their own.
     """
 
     model: onnx.ModelProto
     path: str
     source: Source
     form: str
+    external: bool
 
 
 def read_skeleton(
@@ -109,8 +111,9 @@ def _read(path: str, external_root: str | None, form: str) -> Skeleton:
     check_complete(model, path)
     folder = "." if path == "-" else path
     identity = None if path == "-" else source.identity
-    _check_tensors(model, path, locations.Folder.around(folder, identity, external_root))
-    return Skeleton(model, path, source, form)
+    around = locations.Folder.around(folder, identity, external_root)
+    _check_tensors(model, path, around)
+    return Skeleton(model, path, source, form, external=around.used)
 
 
 @contextlib.contextmanager

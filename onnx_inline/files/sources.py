@@ -8,14 +8,16 @@ file cannot contain one, and no saved file ever does.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from onnx_inline.errors import SourceChangedError
 from onnx_inline.files import system
+from onnx_inline.files.messages import Tensor
 
 STAMP_KEY = "onnx_inline.source"
 _TOKEN = secrets.token_hex(16)
@@ -96,6 +98,17 @@ class Source:
                 self.pinned = system.duplicate(descriptor)
 
 
+@dataclass(eq=False)
+class Memory:
+    """Data that are made when they are written, one tensor at a time."""
+
+    length: int
+    produce: Callable[[], bytes] = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.length
+
+
 class Stamp(NamedTuple):
     """Where the data of a tensor lie.
 
@@ -103,30 +116,47 @@ class Stamp(NamedTuple):
     ``explicit`` says that the file spelled out ``data_location: DEFAULT``.
     """
 
-    source: Source
+    source: Source | Memory
     field: int
     explicit: bool
 
 
-_SOURCES: list[Source] = []
+_NUMBERS = itertools.count()
+_SOURCES: dict[int, Source | Memory] = {}
 _KNOWN: dict[tuple[str, Identity], int] = {}
 
 
 def register(path: str, identity: Identity, pinned: int | None = None) -> Source:
     """Return the source for a file, the same one for the same file."""
-    known = _KNOWN.get((path, identity))
-    if known is not None and pinned is None:
-        return _SOURCES[known]
+    known = _SOURCES.get(_KNOWN.get((path, identity), -1))
+    if isinstance(known, Source) and pinned is None:
+        return known
     source = Source(path, identity, pinned)
-    _KNOWN[path, identity] = len(_SOURCES)
-    _SOURCES.append(source)
+    number = _KNOWN[path, identity] = next(_NUMBERS)
+    _SOURCES[number] = source
     return source
 
 
+@contextlib.contextmanager
+def lent(memories: Iterable[Memory]) -> Iterator[list[str]]:
+    """Give a stamp's text for each of the data in memory; outside the block they mean nothing."""
+    numbers = {next(_NUMBERS): memory for memory in memories}
+    _SOURCES.update(numbers)
+    try:
+        yield [_text(number, Tensor.RAW_DATA, False) for number in numbers]
+    finally:
+        for number in numbers:
+            del _SOURCES[number]
+
+
 def stamp_text(stamp: Stamp) -> str:
-    """Return the value of a stamp's entry."""
-    index = _KNOWN[stamp.source.path, stamp.source.identity]
-    return f"{_TOKEN}.{index}.{stamp.field}.{int(stamp.explicit)}"
+    """Return the value of a stamp's entry, for data in a file."""
+    assert isinstance(stamp.source, Source), "data in memory are lent"
+    return _text(_KNOWN[stamp.source.path, stamp.source.identity], stamp.field, stamp.explicit)
+
+
+def _text(number: int, field_number: int, explicit: bool) -> str:
+    return f"{_TOKEN}.{number}.{field_number}.{int(explicit)}"
 
 
 def read_stamp(text: str) -> Stamp | None:
@@ -134,13 +164,14 @@ def read_stamp(text: str) -> Stamp | None:
     token, *numbers = text.split(".")
     if not secrets.compare_digest(token.encode(), STAMP_BYTES):
         return None
-    index, number, explicit = map(int, numbers)
-    return Stamp(_SOURCES[index], number, bool(explicit))
+    index, field_number, explicit = map(int, numbers)
+    source = _SOURCES.get(index)
+    return None if source is None else Stamp(source, field_number, bool(explicit))
 
 
 def pin_if_source(status: os.stat_result) -> None:
     """Keep a file open that is about to lose its name, if a model was loaded from it."""
     identity = Identity.of(status)
-    for source in _SOURCES:
-        if source.identity == identity:
+    for source in list(_SOURCES.values()):
+        if isinstance(source, Source) and source.identity == identity:
             source.pin()

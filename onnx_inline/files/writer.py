@@ -6,15 +6,17 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx
 
-from onnx_inline.errors import ExternalDataError, FileError, OnnxInlineError
+from onnx_inline.errors import ExternalDataError, FileError
 from onnx_inline.files import data_files, forms, pairs, publish
-from onnx_inline.files.layout import Layout, Piece
+from onnx_inline.files.layout import Layout, Piece, Range
 from onnx_inline.files.plan import External, Plan, Request, stays_valid
 from onnx_inline.files.publish import Target
 from onnx_inline.files.skeleton import Skeleton
+from onnx_inline.files.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,49 +73,44 @@ def write_model(
     """
     path = os.fspath(target)
     request = Request(external, external_data, size_threshold_bytes, force)
-    need = [0]
-    try:
+    form = forms.form_of(path, output_format)
+    need: list[int] = []
+    with publish.errors_about(path, need):
         if path == "-":
-            return _to_stdout(model, nodes, request, forms.form_of(path, output_format))
-        return _to_file(
-            Target.at(path), model, nodes, source, request, forms.form_of(path, output_format), need
-        )
-    except OnnxInlineError:
-        raise
-    except (OSError, EOFError, MemoryError) as error:
-        raise publish.write_error(error, path, need[0]) from error
+            return _to_stdout(model, nodes, request, form)
+        origin = source.source if source is not None else None
+        return _to_file(Target.at(path), model, nodes, origin, request, form, need)
 
 
 def _to_file(
     target: Target,
     model: onnx.ModelProto,
     nodes: Sequence[bytes] | None,
-    source: Skeleton | None,
+    source: Source | None,
     request: Request,
     form: str,
     need: list[int],
 ) -> WriteReport:
     _check_request(target, source, request)
-    data_files.clean([target.folder, os.path.dirname(target.real)])  # noqa: PTH120
-    origin = source.source if source is not None else None
-    if origin is not None:
-        origin.check_unchanged()
+    _clean(target)
+    if source is not None:
+        source.check_unchanged()
     plan = Plan(model.SerializeToString(), nodes, request, stays_valid(target))
     layout = plan.settled(request.external_data or "data")
-    need[0] = layout.size + layout.data.size
+    need.append(layout.size + layout.data.size)
     old = data_files.named_by(target.real) if target.old is not None else set()
     if not layout.data.pieces:
-        pairs.commit(target, _encoded(layout, form), origin, undo=pairs.nothing)
+        pairs.commit(target, _encoded(layout, form), source, undo=pairs.nothing)
         name = None
     else:
-        name = pairs.write(target, plan, layout, origin, request.external_data, old)
+        name = pairs.write(target, plan, layout, source, request.external_data, old)
     data_files.remove_unused(target.folder, old)
     path = os.path.join(target.folder, name) if name else None  # noqa: PTH118
     return WriteReport(target.path, layout.size, path, layout.data.size, tuple(plan.notes))
 
 
-def _check_request(target: Target, source: Skeleton | None, request: Request) -> None:
-    known = source is not None and source.source.path == target.real
+def _check_request(target: Target, source: Source | None, request: Request) -> None:
+    known = source is not None and source.path == target.real
     if target.old is not None and not request.force and not known:
         raise FileError(
             "exists already", path=target.path, hint="choose another name, or force it to be replaced"
@@ -153,6 +150,54 @@ def _to_stdout(
         raise FileError(
             "is larger than 2 GiB", path="-", hint="name an output file, which can have a data file"
         )
-    sys.stdout.flush()
-    publish.write(_encoded(layout, form), sys.stdout.fileno())
+    publish.write(_encoded(layout, form), _stdout())
     return WriteReport("-", layout.size, notes=tuple(plan.notes))
+
+
+def copy_model(
+    target: str | os.PathLike[str], source: Skeleton, *, output_format: str | None = None, **options: Any
+) -> WriteReport:
+    """Write a model in which nothing changed: the file byte for byte, if its data need not move.
+
+    Args:
+        target: the file to write, or ``-`` for standard output.
+        source: the model.
+        output_format: as for :func:`write_model`.
+        options: as for :func:`write_model`, from ``external`` on.
+
+    Returns:
+        What was written.
+
+    Raises:
+        FileError: if that is impossible; what was there before is untouched then.
+    """
+    path = os.fspath(target)
+    same_form = forms.form_of(path, output_format) == source.form
+    if source.external or not same_form or options.get("external_data") is not None:
+        return write_model(target, source.model, source=source, output_format=output_format, **options)
+    request = Request(external="auto", external_data=None, threshold=0, force=options.get("force", True))
+    size = source.source.identity.size
+    with publish.errors_about(path, [size]):
+        whole: list[Piece] = [Range(source.source, 0, size)]
+        if path == "-":
+            publish.write(whole, _stdout())
+        else:
+            _copy_file(Target.at(path), source.source, whole, request)
+    return WriteReport(path, size)
+
+
+def _copy_file(target: Target, source: Source, pieces: list[Piece], request: Request) -> None:
+    _check_request(target, source, request)
+    _clean(target)
+    old = data_files.named_by(target.real) if target.old is not None else set()
+    pairs.commit(target, pieces, source, pairs.nothing)
+    data_files.remove_unused(target.folder, old)
+
+
+def _clean(target: Target) -> None:
+    data_files.clean([target.folder, os.path.dirname(target.real)])  # noqa: PTH120
+
+
+def _stdout() -> int:
+    sys.stdout.flush()
+    return sys.stdout.fileno()
