@@ -16,6 +16,7 @@ from onnx_inline.cli.settings import Settings, common_options
 
 #: command -> the module of onnx_inline.cli that has it, in the order of the help page
 COMMANDS = {
+    "inline": "transforming",
     "inspect": "looking",
     "doctor": "looking",
 }

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from onnx_inline.cli.settings import settings
+from onnx_inline.errors import FileError
 
 FORMATS = ("onnx", "textproto", "onnxtxt", "json")
 
@@ -32,6 +33,7 @@ class Job:
         external_data: name of the data file beside the output; None is chosen freely.
         size_threshold: tensors of at least so many bytes go into the data file.
         external_root: a folder that links of external data may lead into.
+        force: write over an existing file.
         diff: print what would change as text.
     """
 
@@ -43,7 +45,30 @@ class Job:
     external_data: str | None = None
     size_threshold: int = 1024
     external_root: str | None = None
+    force: bool = False
     diff: bool = False
+
+    def reading(self) -> dict[str, Any]:
+        """Return the keywords for functions that read a model file."""
+        return {"input_format": self.input_format, "external_root": self.external_root}
+
+    def writing(self) -> dict[str, Any]:
+        """Return the keywords for functions that write a model file."""
+        return {
+            "external": self.external or "auto",
+            "external_data": self.external_data,
+            "size_threshold_bytes": self.size_threshold,
+            "output_format": self.output_format,
+            "force": self.force,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"source": self.source, "target": self.target}
+
+    def remark(self) -> str:
+        """Return what to add to the answer if nothing was written."""
+        return "" if self.target else "\nnothing written (dry run); give OUT, -o PATH or --in-place to write"
 
 
 def reads_model(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,13 +94,14 @@ def reads_and_writes(command: Callable[..., Any]) -> Callable[..., Any]:
             _refuse_two_on_stdout(options)
         job = Job(
             source, None if dry_run or diff else target, input_format, output_format, external, external_data,
-            size_threshold, external_root, diff,
+            size_threshold, external_root, force, diff,
         )  # fmt: skip
         return command(job, **options)
 
+    decorated: Callable[..., Any] = with_job
     for option in reversed(_OPTIONS):
-        with_job = option(with_job)
-    return with_job
+        decorated = option(decorated)
+    return decorated
 
 
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -130,13 +156,13 @@ def refuse_to_overwrite(source: str, target: str | None, force: bool) -> None:
     """Keep an existing file that is not the input, unless told to write over it.
 
     Raises:
-        click.ClickException: ``target`` exists.
+        FileError: ``target`` exists.
     """
     if target is None or target == "-" or force or not os.path.lexists(target):
         return
     if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
         return
-    raise click.UsageError(f"{target} exists and is not the input; --force writes over it")
+    raise FileError("exists and is not the input", path=target, hint="--force writes over it")
 
 
 def _refuse_two_on_stdout(options: dict[str, Any]) -> None:

@@ -95,10 +95,18 @@ def _text(model: onnx.ModelProto) -> str:
 
     short = onnx.ModelProto()
     short.CopyFrom(model)
-    for tensor in short.graph.initializer:
+    for tensor in _tensors(short):
         if len(tensor.raw_data) > LONGEST_DATA:
             digest = hashlib.sha256(tensor.raw_data).hexdigest()[:16]
             tensor.data_location = onnx.TensorProto.EXTERNAL
             tensor.external_data.add(key="sha256", value=digest)
             tensor.ClearField("raw_data")
     return escaped(onnx.printer.to_text(short))
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the initializers of the main graph, and the tensors in attributes outside of subgraphs."""
+    yield from model.graph.initializer
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
