@@ -21,7 +21,7 @@ def disable_training(model: onnx.ModelProto) -> None:
     for nodes, used in _scopes(model):
         for place, node in reversed(list(enumerate(nodes))):
             if node.domain in {"", "ai.onnx"} and node.op_type in _SWITCH:
-                for extra in _SWITCH[node.op_type](node, used):
+                for extra in reversed(_SWITCH[node.op_type](node, used)):
                     nodes.insert(place + 1, extra)
 
 

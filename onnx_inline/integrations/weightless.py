@@ -32,9 +32,10 @@ def is_weightless(tensor: onnx.TensorProto) -> bool:
 
 def declared(tensor: onnx.TensorProto) -> onnx.TensorProto:
     """Return a tensor with the name, type and shape of ``tensor``, and no data."""
-    return onnx.TensorProto(
-        name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, doc_string=tensor.doc_string
-    )
+    answer = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    if tensor.doc_string:
+        answer.doc_string = tensor.doc_string
+    return answer
 
 
 def without_data(model: onnx.ModelProto, names: Container[str]) -> onnx.ModelProto:
