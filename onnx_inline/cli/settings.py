@@ -66,7 +66,7 @@ class Settings:
     def say(self, line: str) -> None:
         """Print the answer of a command, its first line; nothing under ``--quiet``."""
         if not self.quiet:
-            print(line, file=self.answers)
+            print(line, file=self.answers, flush=True)
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table that goes with the answer on stderr; nothing under ``--quiet``."""
