@@ -15,7 +15,7 @@ from enum import Enum, auto
 from onnx import TensorProto
 
 from onnx_inline.files import messages
-from onnx_inline.files.messages import CHILDREN, DATA_FIELDS, GRAPH, MODEL, TENSOR, Tensor
+from onnx_inline.files.messages import CHILDREN, DATA_FIELDS, GRAPH, MODEL, TENSOR, TENSOR_WIRES, Tensor
 from onnx_inline.files.sources import STAMP_BYTES, STAMP_KEY, Memory, Source, read_stamp
 from onnx_inline.files.wire import LENGTH, Field, encode_varint, fields, header
 
@@ -241,7 +241,7 @@ class _Tensor:
         return Payload(len(self._piece), location, source, external or (initializer and (raw or typed)))
 
     def _without(self, *numbers: int) -> list[tuple[int, Piece]]:
-        return [(f[0], self._view[before : f[3]]) for f, before in self._fields if f[0] not in numbers]
+        return [(_order(f), self._view[before : f[3]]) for f, before in self._fields if f[0] not in numbers]
 
     def inside(self) -> list[Piece]:
         """Lay the tensor out with its data in it."""
@@ -276,5 +276,10 @@ class _Tensor:
 
 def _merged(old: list[tuple[int, Piece]], new: list[tuple[int, Piece]]) -> list[Piece]:
     """Put fields together in the order of their numbers; what protobuf does not know stays at the end."""
-    known = TensorProto.DESCRIPTOR.fields_by_number
-    return [piece for _, piece in sorted(old + new, key=lambda f: f[0] if f[0] in known else 1 << 30)]
+    return [piece for _, piece in sorted(old + new, key=lambda field: field[0])]
+
+
+def _order(field: Field) -> int:
+    """Return a field's number, or more than any if protobuf does not know it in this wire type."""
+    known = field[1] in TENSOR_WIRES.get(field[0], ())
+    return field[0] if known else 1 << 29

@@ -44,6 +44,15 @@ class Tensor(enum.IntEnum):
     DATA_LOCATION = 14
 
 
+#: the wire types in which protobuf knows a tensor's fields (repeated numbers: one by one, or packed)
+TENSOR_WIRES: dict[int, tuple[int, ...]] = {
+    **dict.fromkeys((3, 6, 8, 9, 12, 13, 16), (2,)),
+    **dict.fromkeys((1, 5, 7, 11), (0, 2)),
+    **dict.fromkeys((2, 14), (0,)),
+    4: (5, 2),
+    10: (1, 2),
+}
+
 #: the fields that can hold a tensor's elements
 DATA_FIELDS = frozenset(
     {

@@ -34,6 +34,8 @@ from onnx_inline.files.wire import (
 
 #: payloads from this size on stay in the file
 LARGE = 1024
+#: the fields whose payloads can stay there, and what their lengths are multiples of
+_ITEM_SIZE: dict[int, int] = {Tensor.RAW_DATA: 1, Tensor.FLOAT_DATA: 4, Tensor.DOUBLE_DATA: 8}
 _EXTERNAL = b"\x70\x01"
 Reader = Callable[[int, int], bytes]
 
@@ -95,18 +97,20 @@ class Reduction:
     def _replaceable(self, found: list[tuple[Field, int]], data: list[Field]) -> bool:
         """Tell whether the elements lie in one piece that is worth leaving in the file.
 
-        Of several ``raw_data`` the last counts.  Packed numbers in several pieces are left to protobuf.
+        Of several ``raw_data`` the last counts.  Numbers of varying length, which can be malformed, and
+        packed numbers in several pieces are left to protobuf.
         """
         numbers = {number for number, *_ in data}
         if len(numbers) > 1:
             raise TensorDataError(
                 "its data are given in two fields at once", path=self._source.path, tensor=self._name(found)
             )
-        if numbers not in ({Tensor.RAW_DATA}, *({n} for n in DATA_FIELDS - {Tensor.STRING_DATA})):
+        if not numbers <= set(_ITEM_SIZE) or not data:
             return False
-        in_one_piece = len(data) == 1 or numbers == {Tensor.RAW_DATA}
-        large = data[-1][1] == LENGTH and data[-1][3] - data[-1][2] >= LARGE
-        return in_one_piece and large and not self._external(found)
+        number, wire, first, last = data[-1]
+        in_one_piece = number == Tensor.RAW_DATA or len(data) == 1
+        whole = wire == LENGTH and (last - first) % _ITEM_SIZE[number] == 0
+        return in_one_piece and whole and last - first >= LARGE and not self._external(found)
 
     def _external(self, found: list[tuple[Field, int]]) -> bool:
         return any(

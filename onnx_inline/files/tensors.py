@@ -43,8 +43,7 @@ _TYPED_FIELD: dict[int, str] = {
     TensorProto.UINT64: "uint64_data",
     TensorProto.STRING: "string_data",
 }
-_TYPED_NUMBER = {"float_data": 4, "int32_data": 5, "string_data": 6, "int64_data": 7, "double_data": 10}
-_DATA_FIELDS = (*_TYPED_NUMBER, "uint64_data")
+_DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 #: attributes that hold neither tensors nor graphs
 _PLAIN = frozenset(
     getattr(onnx.AttributeProto, kind)
@@ -194,17 +193,11 @@ def entries_needed(tensor: TensorProto, path: str) -> int:
 
 def check_range(tensor: TensorProto, path: str, field: int, length: int) -> None:
     """Refuse a payload left in the model file that does not fit; ``field`` is the field that holds it."""
-    if field in (9, 4, 10):
-        _compare(tensor, path, length, byte_size(tensor, path), "its data field", "bytes")
-    # every number of a packed varint field takes 1 to 10 bytes
-    elif not (count := entries_needed(tensor, path)) <= length <= 10 * count:
-        _compare(
-            tensor, path, length, count, typed_field(tensor.data_type), "entries, of 1 to 10 bytes each,"
-        )
-    if field != 9 and field != {**_TYPED_NUMBER, "uint64_data": 11}[typed_field(tensor.data_type)]:
-        raise _fault(
-            tensor, path, f"its data are not in {typed_field(tensor.data_type)}, where its type belongs"
-        )
+    name = {4: "float_data", 10: "double_data"}.get(field, "raw_data")
+    expected = typed_field(tensor.data_type)
+    if name not in ("raw_data", expected):
+        raise _fault(tensor, path, f"its data are in {name}, but its type belongs into {expected}", name)
+    _compare(tensor, path, length, byte_size(tensor, path), name, "bytes")
 
 
 def _compare(tensor: TensorProto, path: str, has: int, needs: int, field: str, unit: str) -> None:

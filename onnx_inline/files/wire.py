@@ -121,7 +121,7 @@ def _window(
                 stop = pos + length
         else:
             stop = _after(data, pos, end, kind, base)
-        if not 0 < number < 1 << 29:
+        if not (0 < number < 1 << 29 or groups):
             raise WireError(f"{number} is no field number", base + pos)
         if base + stop > limit:
             raise WireError(_CUT, base + pos)
@@ -140,10 +140,7 @@ def _window(
 def _after(data: bytes, pos: int, end: int, kind: int, base: int) -> int:
     """Return the position after a payload that is not LENGTH."""
     if kind == VARINT:
-        value, stop = varint(data, pos, end)
-        if value >> 64:
-            raise WireError("a number needs more than 64 bits", base + pos)
-        return stop
+        return varint(data, pos, end)[1]
     if kind == FIXED64:
         return pos + 8
     if kind == FIXED32:
