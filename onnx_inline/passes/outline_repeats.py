@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
 from onnx_inline.names import NameScope
-from onnx_inline.passes.outlining import Scope, Stretch, outline, scope_of, stretch
-from onnx_inline.passes.repeats import Repeat, repeats
-from onnx_inline.passes.structure import Keys, attribute_graphs
+from onnx_inline.passes.outlining import Scope, Stretch, is_bound_to_its_place, outline, scope_of, stretch
+from onnx_inline.passes.refold import has_provenance, refold
+from onnx_inline.passes.repeats import repeats
+from onnx_inline.passes.structure import Keys
 
 #: A round finds the largest repeats that do not overlap; each next one works on what became smaller by it.
 _ROUNDS = 32
@@ -23,26 +24,37 @@ _ROUNDS = 32
 class OutlineRepeatsPass(ir.passes.InPlacePass):
     """Make functions of repeated subgraphs: same structure, other weights.
 
-    Stretches of consecutive nodes that do the same and are connected alike become calls of one function.
-    What they read from outside, weights included, becomes its inputs.  The repeats that save most nodes go
-    first; a stretch repeated back to back is cut where the fewest values cross.
+    Nodes that inlining with ``provenance=True`` left are folded back into the calls that they came through,
+    by the functions' old names.  Without provenance, stretches of consecutive nodes that do the same and are
+    connected alike become calls of one function.  What they read from outside, weights included, becomes its
+    inputs.  The repeats that save most nodes go first; a stretch repeated back to back is cut where the
+    fewest values cross.  What nodes say beyond the structure (types, shapes, metadata, doc strings) stays
+    where all repeats agree on it.
 
     Attributes:
-        min_nodes: the least number of nodes of a function.
-        min_repeats: how often a subgraph must occur.
+        by: what to go by: ``provenance``, ``structure``, or ``auto``: by provenance if there is any.
+        min_nodes: the least number of nodes of a function made by structure.
+        min_repeats: how often a subgraph must occur to become a function by structure.
         nested: look for repeats in the functions made as well.
-        domain: the domain of the functions made.
+        domain: the domain of the functions made by structure.
     """
 
     name: ClassVar[str] = "outline-repeats"
 
+    by: Literal["auto", "provenance", "structure"] = "auto"
     min_nodes: int = 8
     min_repeats: int = 2
     nested: bool = False
     domain: str = "outlined"
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Outline, round after round, until nothing is left to save."""
+        """Outline by provenance or structure."""
+        by_provenance = self.by == "provenance" or (self.by == "auto" and has_provenance(model))
+        changed = refold(model) if by_provenance else self._outline(model)
+        return ir.passes.PassResult(model, modified=changed)
+
+    def _outline(self, model: ir.Model) -> bool:
+        """Outline by structure, round after round, until nothing is left to save."""
         made: list[ir.Function] = []
         names = NameScope(function.name for function in model.functions.values())
         for _ in range(_ROUNDS):
@@ -53,7 +65,7 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
                 made.append(outline(model, stretches, identifier))
             if not found:
                 break
-        return ir.passes.PassResult(model, modified=bool(made))
+        return bool(made)
 
     def _owners(self, model: ir.Model, made: Sequence[ir.Function]) -> list[ir.Graph | ir.Function]:
         left_alone = () if self.nested else made
@@ -85,7 +97,7 @@ def _alike(stretches: Mapping[int, Stretch]) -> dict[int, Stretch]:
 
 
 class _Sequence:
-    """Scopes as one sequence of numbers, equal where nodes do the same, with what a cut at each place costs."""
+    """Scopes as one sequence of numbers, equal where nodes do the same, and what each cut costs."""
 
     def __init__(self, scopes: Sequence[Scope]) -> None:
         self.elements: list[int] = []
@@ -111,22 +123,13 @@ class _Sequence:
         return stretch(scope, scope.nodes[begin : begin + length])
 
     def _number(self, scope: Scope, node: ir.Node) -> int:
-        if node.device_configurations or any(a.is_ref() for a in _attributes(node)):
-            return self._unique()  # of its place, or of the function around it
-        key = Keys(scope.owner.opset_imports).operation(node)
+        if is_bound_to_its_place(node):
+            return self._unique()
+        key = Keys(scope.imports).operation(node)
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _unique(self) -> int:
         return self._numbers.setdefault(("unique", len(self._numbers)), len(self._numbers))
-
-
-def _attributes(node: ir.Node) -> Iterator[ir.Attr]:
-    """Yield the attributes of a node and of the nodes in its subgraphs."""
-    for attribute in node.attributes.values():
-        yield attribute
-        for graph in attribute_graphs(attribute):
-            for inner in graph.all_nodes():
-                yield from inner.attributes.values()
 
 
 def _crossing(scope: Scope) -> list[int]:
@@ -134,7 +137,7 @@ def _crossing(scope: Scope) -> list[int]:
     steps = [0] * (len(scope.nodes) + 2)
     for index, node in enumerate(scope.nodes):
         for value in node.outputs:
-            last = min(scope.reach.get(value, index), len(scope.nodes))
+            last = scope.readers.get(value, (index,))[-1]
             steps[index + 1] += 1
             steps[last + 1] -= 1
     return list(itertools.accumulate(steps[: len(scope.nodes) + 1]))

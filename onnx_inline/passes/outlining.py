@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from onnx_inline.names import NameScope
-from onnx_inline.passes.structure import Keys, captured
-
-#: A use as a graph output comes after every node.
-AT_THE_END = 1 << 60
+from onnx_inline.passes.structure import Keys, all_attributes, attribute_graphs, captured, defined_within
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The nodes of the main graph or of a function, and how far the value of each output reaches.
+    """The nodes of a graph or function, and where their values are read.
 
     Attributes:
-        owner: the graph or function.
+        graph: the graph (a function's too).
+        imports: the opset imports that hold there.
         nodes: its nodes in order; those of subgraphs are not among them.
         place: the index of each node.
-        reach: the index of the last node that reads a value.
-        names: names of nodes, those in subgraphs included.
+        readers: the indices of the nodes that read a value, in order; one past the last for an output.
+        names: names of nodes, those in subgraphs and in graphs around included.
+        twins: what took the place of a value when its node was replaced, also in graphs around.
     """
 
-    owner: ir.Graph | ir.Function
+    graph: ir.Graph
+    imports: dict[str, int]
     nodes: Sequence[ir.Node]
     place: Mapping[ir.Node, int]
-    reach: Mapping[ir.Value, int]
+    readers: Mapping[ir.Value, Sequence[int]]
     names: NameScope
+    twins: dict[ir.Value, ir.Value]
 
 
-def scope_of(owner: ir.Graph | ir.Function) -> Scope:
-    """Look over a graph or function."""
+def scope_of(owner: ir.Graph | ir.Function, around: Scope | None = None) -> Scope:
+    """Look over a main graph, a function, or a subgraph of a scope ``around``."""
     nodes = tuple(owner)
-    reach: dict[ir.Value, int] = {}
+    readers: dict[ir.Value, list[int]] = {}
     for index, node in enumerate(nodes):
         for value in reads(node):
-            reach[value] = index
-    reach.update(dict.fromkeys(owner.outputs, AT_THE_END))
+            readers.setdefault(value, []).append(index)
+    for value in owner.outputs:
+        readers.setdefault(value, []).append(len(nodes))
+    place = {node: index for index, node in enumerate(nodes)}
+    graph = owner if isinstance(owner, ir.Graph) else owner.graph
+    if around is not None:
+        return Scope(graph, around.imports, nodes, place, readers, around.names, around.twins)
     names = NameScope(node.name for node in owner.all_nodes() if node.name)
-    return Scope(owner, nodes, {node: index for index, node in enumerate(nodes)}, reach, names)
+    return Scope(graph, owner.opset_imports, nodes, place, readers, names, {})
+
+
+def is_bound_to_its_place(node: ir.Node) -> bool:
+    """Say whether a node depends on the function around it or on a device, and so cannot be moved."""
+    return bool(node.device_configurations) or any(a.is_ref() for a in all_attributes(node))
 
 
 def reads(node: ir.Node) -> Iterator[ir.Value]:
@@ -65,6 +77,8 @@ class Stretch:
         used: for each output of each node in order, whether something outside reads it.
         wiring: how the nodes are connected; equal for stretches that do the same if their nodes do.
         name: the name of the call's node; empty to let one be chosen.
+        metadata: of the call's node: what all the nodes agree on.
+        path: what the names of values and nodes inside begin with, if it is not to be kept.
     """
 
     scope: Scope
@@ -72,7 +86,14 @@ class Stretch:
     parameters: tuple[ir.Value, ...]
     used: tuple[bool, ...]
     wiring: tuple[tuple[int, ...], ...]
-    name: str = ""
+    name: str
+    metadata: dict[str, str]
+    path: str = ""
+
+    @property
+    def arguments(self) -> list[ir.Value]:
+        """The parameters, or what took their places in the meantime."""
+        return [self.scope.twins.get(value, value) for value in self.parameters]
 
     @property
     def results(self) -> list[ir.Value]:
@@ -97,18 +118,14 @@ def stretch(scope: Scope, nodes: Sequence[ir.Node], name: str = "") -> Stretch |
     start = scope.place[nodes[0]]
     if any(scope.place.get(p, -1) >= start for p in _producers(parameters)):
         return None
-    members = frozenset(nodes)
-    used = tuple(_is_used_outside(scope, value, members) for node in nodes for value in node.outputs)
-    return Stretch(scope, nodes, parameters, used, tuple(wiring), name)
+    members = frozenset(scope.place[node] for node in nodes)
+    results = (value for node in nodes for value in node.outputs)
+    used = tuple(not members.issuperset(scope.readers.get(value, ())) for value in results)
+    return Stretch(scope, nodes, parameters, used, tuple(wiring), name, _common_metadata(nodes))
 
 
 def _producers(values: Iterable[ir.Value]) -> Iterator[ir.Node]:
     return (producer for value in values if (producer := value.producer()) is not None)
-
-
-def _is_used_outside(scope: Scope, value: ir.Value, members: frozenset[ir.Node]) -> bool:
-    reach = scope.reach.get(value, -1)
-    return reach >= 0 and (reach == AT_THE_END or scope.nodes[reach] not in members)
 
 
 # ---- the function
@@ -131,7 +148,7 @@ def outline(model: ir.Model, stretches: Sequence[Stretch], identifier: ir.Operat
     model.opset_imports.setdefault(identifier[0], 1)
     for one in stretches:
         _replace(one, used, identifier)
-        one.scope.owner.opset_imports.setdefault(identifier[0], 1)
+        one.scope.imports.setdefault(identifier[0], 1)
     return function
 
 
@@ -141,8 +158,8 @@ def _function(
     first = stretches[0]
     outputs = [value for value, is_used in zip(first.results, used, strict=True) if is_used]
     domains = {node.domain for node in _with_inner(first.nodes)}
-    imports = {d: v for d, v in first.scope.owner.opset_imports.items() if d in domains}
-    view = ir.GraphView(first.parameters, outputs, nodes=first.nodes, opset_imports=imports)
+    imports = {d: v for d, v in first.scope.imports.items() if d in domains}
+    view = ir.GraphView(first.arguments, outputs, nodes=first.nodes, opset_imports=imports)
     graph = view.clone()
     for parameter in graph.inputs:
         parameter.const_value = None
@@ -152,7 +169,26 @@ def _function(
         _keep_common(node, [one.nodes[number] for one in stretches])
     for number, parameter in enumerate(function.inputs):
         _keep_common_type(parameter, [one.parameters[number] for one in stretches])
+    _rename(function, stretches)
     return function
+
+
+def _rename(function: ir.Function, stretches: Sequence[Stretch]) -> None:
+    """Name inputs by what the parameters' names end in alike, and leave out the path in inner names."""
+    inner = (graph for node in function for a in node.attributes.values() for graph in attribute_graphs(a))
+    scope = NameScope(value.name for graph in inner for value in defined_within(graph) if value.name)
+    for number, value in enumerate(function.inputs):
+        leaves = {_leaf(one.parameters[number].name or "") for one in stretches}
+        value.name = scope.claim(leaves.pop() if len(leaves) == 1 else "input")
+    path = stretches[0].path
+    for node in function:
+        node.name = (node.name or "").removeprefix(path) or node.op_type
+        for value in node.outputs:
+            value.name = scope.claim((value.name or "").removeprefix(path) or "value")
+
+
+def _leaf(name: str) -> str:
+    return re.split(r"[./]", name)[-1] or "input"
 
 
 def _with_inner(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
@@ -161,9 +197,7 @@ def _with_inner(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 def _keep_common(node: ir.Node, originals: Sequence[ir.Node]) -> None:
     """Leave a function's node only what all the nodes that it stands for agree on."""
-    for key, value in list(node.metadata_props.items()):
-        if any(original.metadata_props.get(key) != value for original in originals):
-            del node.metadata_props[key]
+    _keep_common_metadata(node, originals)
     if any(original.doc_string != node.doc_string for original in originals):
         node.doc_string = None
     for number, output in enumerate(node.outputs):
@@ -171,11 +205,18 @@ def _keep_common(node: ir.Node, originals: Sequence[ir.Node]) -> None:
 
 
 def _keep_common_type(value: ir.Value, originals: Sequence[ir.Value]) -> None:
-    value.metadata_props.clear()
+    _keep_common_metadata(value, originals)
     if any(original.type != value.type for original in originals):
         value.type = value.shape = None
     if any(original.shape != value.shape for original in originals):
         value.shape = None
+
+
+def _keep_common_metadata(kept: ir.Node | ir.Value, originals: Iterable[ir.Node | ir.Value]) -> None:
+    if kept.metadata_props:
+        common = _common_metadata([kept, *originals])
+        kept.metadata_props.clear()
+        kept.metadata_props.update(common)
 
 
 # ---- the call
@@ -187,14 +228,14 @@ def _replace(one: Stretch, used: Sequence[bool], identifier: ir.OperatorIdentifi
     outputs = [_twin(value) for value in results]
     domain, op_type, overload = identifier
     call = ir.Node(
-        domain, op_type, one.parameters, overload=overload, outputs=outputs,
-        name=one.scope.names.claim(one.name or op_type), metadata_props=_common_metadata(one.nodes),
+        domain, op_type, one.arguments, overload=overload, outputs=outputs,
+        name=one.scope.names.claim(one.name or op_type), metadata_props=one.metadata,
     )  # fmt: skip
     for value, output in zip(results, outputs, strict=True):
         value.replace_all_uses_with(output, replace_graph_outputs=True)
-    graph = one.scope.owner if isinstance(one.scope.owner, ir.Graph) else one.scope.owner.graph
-    graph.insert_before(one.nodes[0], call)
-    graph.remove(one.nodes, safe=True)
+        one.scope.twins[value] = output
+    one.scope.graph.insert_before(one.nodes[0], call)
+    one.scope.graph.remove(one.nodes, safe=True)
 
 
 def _twin(value: ir.Value) -> ir.Value:
@@ -209,10 +250,10 @@ def _twin(value: ir.Value) -> ir.Value:
     return twin
 
 
-def _common_metadata(nodes: Sequence[ir.Node]) -> dict[str, str]:
-    first, *others = nodes
+def _common_metadata(things: Sequence[ir.Node | ir.Value]) -> dict[str, str]:
+    first, *others = things
     return {
         key: value
         for key, value in first.metadata_props.items()
-        if all(node.metadata_props.get(key) == value for node in others)
+        if all(other.metadata_props.get(key) == value for other in others)
     }

@@ -28,7 +28,7 @@ class Repeat:
 
     @property
     def saved(self) -> int:
-        """How many elements fewer there are if each place becomes one element and the stretch is kept once."""
+        """How many elements fewer there are if each place becomes one and the stretch is kept once."""
         return (len(self.starts) - 1) * (self.length - 1) - 1
 
 
@@ -117,7 +117,7 @@ def _next_occurrences(ranks: list[Numbers], level: int) -> tuple[Numbers, Number
 
 
 def _extent(ranks: list[Numbers], level: int, first: Numbers, second: Numbers) -> Numbers:
-    """Return how far the sequence goes on alike from each pair of places, whose windows at ``level`` are equal."""
+    """Return how far the sequence goes on alike from each pair of places that are equal at ``level``."""
     extent = np.full(len(first), 2**level, np.int64)
     for lower in range(level - 1, -1, -1):
         numbers = ranks[lower]

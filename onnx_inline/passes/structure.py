@@ -95,6 +95,24 @@ def attribute_graphs(attribute: ir.Attr) -> list[ir.Graph]:
     return list(attribute.as_graphs()) if attribute.type is ir.AttributeType.GRAPHS else []
 
 
+def all_attributes(node: ir.Node) -> Iterator[ir.Attr]:
+    """Yield the attributes of a node and of the nodes in its subgraphs."""
+    for attribute in node.attributes.values():
+        yield attribute
+        for graph in attribute_graphs(attribute):
+            for inner in graph.all_nodes():
+                yield from inner.attributes.values()
+
+
+def defined_within(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Yield the values that a graph and the graphs in it define."""
+    yield from _defined(graph)
+    for node in graph:
+        for attribute in node.attributes.values():
+            for inner in attribute_graphs(attribute):
+                yield from defined_within(inner)
+
+
 def captured(node: ir.Node) -> Iterator[ir.Value]:
     """Yield the values that a node's subgraphs read and do not define, as often as they are read."""
     for attribute in node.attributes.values():
