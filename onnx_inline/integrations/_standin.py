@@ -5,11 +5,10 @@ import onnx, onnx.inliner
 
 
 def prepare(model, *, keep=None, output_names=None):
-    if keep:
-        ids = [tuple(k.split("::")) if "::" in k else ("", k) for k in keep]
-        model = onnx.inliner.inline_selected_functions(model, ids, exclude=True)
-    else:
-        model = onnx.inliner.inline_local_functions(model)
+    from onnx_inline.engine import inline_proto
+    from onnx_inline.engine.options import Options
+
+    model = inline_proto.put_together(model, inline_proto.inline(model, Options(keep=keep)))
     if output_names:
         ren = {o.name: n for o, n in zip(model.graph.output, output_names)}
         for o in model.graph.output:

@@ -98,13 +98,21 @@ def disable() -> None:
 
 
 def _hook(changes: contextlib.ExitStack, keep: Sequence[str] | None) -> None:
-    from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
-    from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
+    transitions, executions = _managers()
+    original = transitions._get_exported_model
+    put(changes, transitions, "_get_exported_model", staticmethod(_inlining(original, keep)))
+    if not hasattr(executions, "_export_extra_kwargs"):
+        put(changes, executions, "_export_extra_kwargs", _forwarded_kwargs())
 
-    original = GraphTransitionManager._get_exported_model
-    put(changes, GraphTransitionManager, "_get_exported_model", staticmethod(_inlining(original, keep)))
-    if not hasattr(GraphExecutionManager, "_export_extra_kwargs"):
-        put(changes, GraphExecutionManager, "_export_extra_kwargs", _forwarded_kwargs())
+
+def _managers() -> tuple[Any, Any]:
+    """Return the class that exports, and the class that scripts set export options on."""
+    try:
+        from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
+        from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
+    except ImportError as error:
+        raise ImportError(f"{error}; with a current torch, call enable(compatibility=True)") from error
+    return GraphTransitionManager, GraphExecutionManager
 
 
 def _inlining(original: Callable[..., Any], keep: Sequence[str] | None) -> Callable[..., Any]:
