@@ -96,10 +96,11 @@ def generate_artifacts(
         FileError: a file cannot be read, or there is no such folder.
         RuntimeError, TypeError: whatever ONNX Runtime's own function refuses.
 
-    All files are made in a folder of their own and moved when all are there.  Weights are read from their file
-    by ONNX Runtime itself, so they are in memory about once, and not at all when the checkpoint has more than
-    2 GB.  Calls from several threads wait for each other.  A custom block sees trained weights of 1 KiB and
-    more by type and shape only.
+    All files are made in a folder of their own and moved when all are there.  ONNX Runtime itself reads the
+    weights from their file, so they are in memory about once, and not at all when the checkpoint has more
+    than 2 GB.  Calls from several threads wait for each other.  A custom block sees trained weights of 1 KiB
+    and more by type and shape only.  ONNX Runtime trains BatchNormalization with the statistics of the batch,
+    whatever its ``training_mode`` says.
 
     Example::
 
@@ -143,7 +144,7 @@ def generate_artifacts(
 
 @dataclass(frozen=True)
 class _Parts:
-    """A model without the numbers of its large parameters, references to them, and the files that have them."""
+    """A model without the numbers of its large parameters, references to them, and the files they are in."""
 
     skeleton: onnx.ModelProto
     weights: dict[str, onnx.TensorProto]
@@ -184,16 +185,19 @@ def _split(model: onnx.ModelProto, chosen: set[str], scratch: Path) -> _Parts:
         for tensor in model.graph.initializer
         if weight_files.is_large(tensor) and (tensor.name in chosen or not chosen)
     ]
-    in_place = [
-        one for one in large if weight_files.is_external(one) and weight_files.can_be_referred_to(one)
-    ]
-    places = {tensor.name: weight_files.reference(tensor) for tensor in in_place}
-    others = [tensor for tensor in large if tensor.name not in places]
+    external = {
+        tensor.name: weight_files.file_of(tensor) for tensor in large if weight_files.is_external(tensor)
+    }
+    sources = {name: source for name, source in external.items() if source is not None}
+    places = {
+        one.name: weight_files.reference(one, sources[one.name]) for one in large if one.name in sources
+    }
+    others = [tensor for tensor in large if tensor.name not in sources]
     skeleton = weightless.without_data(model, {tensor.name for tensor in large})
     _load_rest(skeleton)
     _drop_initialised_inputs(skeleton)
-    sources = {weight_files.source_of(tensor).source for tensor in in_place}
-    return _Parts(skeleton, places | weight_files.spilled(others, scratch / "weights.bin"), sources)
+    written = weight_files.spilled(others, scratch / "weights.bin")
+    return _Parts(skeleton, places | written, set(sources.values()))
 
 
 def _drop_initialised_inputs(skeleton: onnx.ModelProto) -> None:

@@ -141,6 +141,6 @@ def _nothing() -> None:
 
 def _refuse(name: str) -> Callable[..., Any]:
     raise AttributeError(
-        f"{name}: ONNX Runtime's torch_interop_utils does not compile with this torch, so ORTModule cannot run "
-        "a custom torch.autograd.Function; use torch's own operators"
+        f"{name}: ONNX Runtime's torch_interop_utils does not compile with this torch, so that "
+        "ORTModule cannot run a custom torch.autograd.Function; use torch's own operators"
     )

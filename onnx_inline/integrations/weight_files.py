@@ -11,12 +11,12 @@ import onnx
 
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.files import system, tensors
-from onnx_inline.files.sources import STAMP_KEY, Stamp, read_stamp
+from onnx_inline.files.sources import STAMP_KEY, Source, Stamp, read_stamp
 from onnx_inline.integrations.weightless import SMALL
 
 #: Each weight of a spill file starts at a multiple of this many bytes, so that it can be mapped.
 ALIGNMENT = 4096
-#: Fields of a TensorProto that hold the numbers as memory does: external data, raw_data, float_data, double_data.
+#: Fields of a TensorProto that hold the numbers as memory does: external data, raw_data, float, double.
 _PLAIN_FIELDS = {0, 9, 4, 10}
 
 
@@ -39,7 +39,7 @@ def source_of(tensor: onnx.TensorProto) -> Stamp:
     """Return the file that an external tensor's numbers are in.
 
     Raises:
-        InvalidModelError: the model was loaded by other means than onnx_inline's, so that its folder is unknown.
+        InvalidModelError: the model was loaded by other means than onnx_inline's: its folder is unknown.
     """
     stamp = read_stamp(_entries(tensor).get(STAMP_KEY, ""))
     if stamp is None:
@@ -59,15 +59,17 @@ def _range(tensor: onnx.TensorProto) -> tuple[int, int]:
     return int(entries.get("offset", 0)), int(entries.get("length", byte_size(tensor)))
 
 
-def can_be_referred_to(tensor: onnx.TensorProto) -> bool:
-    """Say whether ONNX Runtime could read an external tensor's numbers straight from their file."""
+def file_of(tensor: onnx.TensorProto) -> Source | None:
+    """Return the file that ONNX Runtime can read an external tensor's numbers from, if it can."""
     stamp = source_of(tensor)
-    return stamp.field in _PLAIN_FIELDS and stamp.source.pinned is None
+    if isinstance(stamp.source, Source) and stamp.field in _PLAIN_FIELDS and stamp.source.pinned is None:
+        return stamp.source
+    return None
 
 
-def reference(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def reference(tensor: onnx.TensorProto, source: Source) -> onnx.TensorProto:
     """Return an external tensor as a reference by absolute path, which ONNX Runtime maps into memory."""
-    return _reference(tensor, source_of(tensor).source.path, *_range(tensor))
+    return _reference(tensor, source.path, *_range(tensor))
 
 
 def _reference(tensor: onnx.TensorProto, path: str, offset: int, length: int) -> onnx.TensorProto:
@@ -84,15 +86,21 @@ def loaded(tensor: onnx.TensorProto) -> onnx.TensorProto:
     Raises:
         FileError: the file is gone or has changed.
     """
-    stamp, (offset, length) = source_of(tensor), _range(tensor)
+    stamp = source_of(tensor)
+    payload = _payload(stamp, *_range(tensor))
     answer = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    with stamp.source.opened() as descriptor:
-        payload = system.read_at(descriptor, offset, length)
     if stamp.field in {0, 9}:
         answer.raw_data = payload
     else:
-        answer.MergeFromString(_varint(stamp.field << 3 | 2) + _varint(length) + payload)
+        answer.MergeFromString(_varint(stamp.field << 3 | 2) + _varint(len(payload)) + payload)
     return answer
+
+
+def _payload(stamp: Stamp, offset: int, length: int) -> bytes:
+    if not isinstance(stamp.source, Source):
+        return stamp.source.produce()
+    with stamp.source.opened() as descriptor:
+        return system.read_at(descriptor, offset, length)
 
 
 def _varint(number: int) -> bytes:

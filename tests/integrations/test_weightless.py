@@ -71,8 +71,9 @@ def test_a_weight_in_a_file_is_referred_to_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_with(weight()), path, save_as_external_data=True, location="m.data", size_threshold=1024)
     tensor = read_skeleton(path).model.graph.initializer[-1]
-    assert weight_files.is_external(tensor) and weight_files.can_be_referred_to(tensor)
-    entries = {entry.key: entry.value for entry in weight_files.reference(tensor).external_data}
+    source = weight_files.file_of(tensor)
+    assert source is not None
+    entries = {entry.key: entry.value for entry in weight_files.reference(tensor, source).external_data}
     assert entries == {"location": str((tmp_path / "m.data").resolve()), "offset": "0", "length": "1600"}
     assert weight_files.loaded(tensor) == weight()
 
