@@ -52,7 +52,7 @@ def enable(*, keep: Sequence[str] | None = None, compatibility: bool = False) ->
     """Inline what torch exports before ORTModule builds gradients, from now on and for every ORTModule.
 
     A second call changes nothing.  Models read from ``ORTMODULE_CACHE_DIR`` are inlined too.  Export options
-    that a script sets on an execution manager (``_export_extra_kwargs``) reach the exporter again, as they did
+    that a script sets on an execution manager (``_export_extra_kwargs``) reach the exporter, as they did
     in earlier versions; ONNX Runtime 1.19 ignores them there.
 
     Args:

@@ -29,6 +29,31 @@ NETS = (
 RTOL = 1e-4
 Cell = dict[str, Any]
 
+TEMPLATE = """# Training matrix
+
+Written by `python -m tests.training.matrix --write`; every number is measured.
+
+{cells} exports ({nets} nets by {exporters} exporters), each trained with four losses (mean squared error, L1,
+binary cross-entropy with logits, cross-entropy) by ONNX Runtime training 1.19.2.
+
+- Without onnx_inline, {failing} of the {with_functions} exports that have functions fail.
+- With it, {trained} of {cells} exports train, and {falls} of {losses} losses fall over 20 steps.
+- The gradients of the first step were compared with torch's for every parameter, {compared} times. The largest
+  difference is {relative:.1e} relative, {absolute:.1e} absolute.
+- onnx-ad, a second and independent builder, gave the gradients of {second} exports; the largest relative
+  difference is {second_error:.1e}.
+
+A difference is relative to the largest entry of that parameter's gradient, or to a hundredth of the largest
+gradient of the net where that is more. A net with random dropout has no gradient to compare. "functions" is
+`export_modules_as_functions=True`, "class set" the same with a set of classes, "dynamo" the current exporter (it
+writes no functions), "onnxscript" the current exporter with onnxscript functions for some operators. "before"
+says what ONNX Runtime does without onnx_inline.
+
+| net | exporter | functions | before | MSE | L1 | BCE | cross-entropy | onnx-ad |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+"""
+
 #: What cannot be, and why: (net, exporter, what) -> reason. Everything else must work.
 _TRAINING_MODE = "refuses training mode"
 LIMITS: dict[tuple[str, str, str], str] = {
@@ -88,37 +113,33 @@ def faults(cell: Cell) -> Iterator[str]:
 
 def page(cells: Sequence[Cell]) -> str:
     """Return the page with the measured table."""
+    return TEMPLATE.format(
+        cells=len(cells),
+        nets=len({cell["net"] for cell in cells}),
+        exporters=len({cell["exporter"] for cell in cells}),
+        rows="\n".join(map(_row, cells)),
+        **_totals(cells),
+    )
+
+
+def _totals(cells: Sequence[Cell]) -> dict[str, Any]:
     trained = [cell for cell in cells if not cell["failure"]]
     results = [result for cell in trained for result in cell["losses"].values()]
     compared = [result for result in results if result["error"] is not None]
-    falls = sum(result["losses"][1] < result["losses"][0] for result in results)
     with_functions = [cell for cell in cells if cell["functions"]]
-    failing = sum(bool(cell["before"]) for cell in with_functions)
     second = [cell["onnx_ad"] for cell in trained if isinstance(cell["onnx_ad"], float)]
-    rows = "\n".join(_row(cell) for cell in cells)
-    return f"""# Training matrix
-
-Written by `python -m tests.training.matrix --write`; every number is measured.
-
-{len(cells)} exports ({len(NETS)} nets by {len(EXPORTERS)} exporters), each trained with four losses (mean squared
-error, L1, binary cross-entropy with logits, cross-entropy) by ONNX Runtime training 1.19.2.
-
-- Without onnx_inline, {failing} of the {len(with_functions)} exports that have functions fail.
-- With it, {len(trained)} of {len(cells)} exports train, and {falls} of {len(results)} losses fall over 20 steps.
-- The gradients of the first step were compared with torch's for every parameter, {len(compared)} times. The largest
-  difference is {max(result["error"] for result in compared):.1e} relative, {max(result["absolute"] for result in compared):.1e} absolute.
-- onnx-ad, a second and independent builder, gave the gradients of {len(second)} exports; the largest relative
-  difference is {max(second):.1e}.
-
-A difference is relative to the largest entry of that parameter's gradient, or to a hundredth of the largest
-gradient of the net where that is more. A net with random dropout has no gradient to compare. "functions" is
-`export_modules_as_functions=True`, "class set" the same with a set of classes, "dynamo" the current exporter (it
-writes no functions), "onnxscript" the current exporter with onnxscript functions for some operators.
-
-| net | exporter | functions | before | MSE | L1 | BCE | cross-entropy | onnx-ad |
-|---|---|---|---|---|---|---|---|---|
-{rows}
-"""
+    return {
+        "with_functions": len(with_functions),
+        "failing": sum(bool(cell["before"]) for cell in with_functions),
+        "trained": len(trained),
+        "losses": len(results),
+        "falls": sum(result["losses"][1] < result["losses"][0] for result in results),
+        "compared": len(compared),
+        "relative": max(result["error"] for result in compared),
+        "absolute": max(result["absolute"] for result in compared),
+        "second": len(second),
+        "second_error": max(second),
+    }
 
 
 def _row(cell: Cell) -> str:

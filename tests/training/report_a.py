@@ -1,7 +1,7 @@
 """The script of the report: an ORTModule whose exporter writes modules as functions.
 
-``python -m tests.training.report_a NET all|classes [enabled]`` trains and prints what came out as JSON.  A process
-of its own, for the exporter leaves state behind, and importing ORTModule changes torch.
+``python -m tests.training.report_a NET all|classes [enabled]`` trains and prints what came out as JSON.  It
+needs a process of its own, for the exporter leaves state behind, and importing ORTModule changes torch.
 """
 
 from __future__ import annotations

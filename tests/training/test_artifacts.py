@@ -1,8 +1,7 @@
-"""generate_artifacts does for modules in functions and weights outside what ONNX Runtime's own does without."""
+"""generate_artifacts takes modules in functions and weights in other files, with every loss."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +35,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(folder)
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def by_torch(model: onnx.ModelProto, loss: str | Loss) -> tuple[float, dict[str, np.ndarray]]:
@@ -97,13 +100,13 @@ def test_nothing_but_the_artifacts_is_written_and_nothing_is_changed(here: Path)
     path = save_external(linear_model(), here / "outside.onnx")
     Path("temp.onnx").write_text("mine")
     Path("temp.onnx.data").write_text("mine too")
-    before = {name: Path(name).read_bytes() for name in os.listdir()}
+    before = contents(here)
 
     generate(path)
 
-    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+    assert contents(here) == before
     names = {"training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint"}
-    assert set(os.listdir("../out")) == names
+    assert set(contents(here.parent / "out")) == names
 
 
 def test_a_model_object_is_left_as_it_was(here: Path) -> None:
@@ -154,7 +157,7 @@ def test_options_mean_what_they_mean_to_the_runtime(here: Path) -> None:
     assert (here.parent / "out" / "p_training_model.ort").exists()
     assert [value.name for value in onnx.load(files.eval_model).graph.output][1:] == ["result"]
     trainer = Trainer(files)
-    loss, result = trainer.module.train()(*data())
+    _, result = trainer.module.train()(*data())
     assert result.shape == (2, 24)
     assert {name: one.requires_grad for name, one in trainer.state.parameters} == {
         "second_weight": True,
@@ -215,8 +218,8 @@ def test_a_failure_leaves_no_file_and_the_runtime_as_it_was(here: Path) -> None:
     with pytest.raises(KeyError, match="a block's own mistake"):
         generate_artifacts(linear_model(), list(PARAMETERS), loss=Failing(), artifact_directory="../out")
     assert state_of_the_runtime() == before
-    assert os.listdir("../out") == ["checkpoint"]
-    assert os.listdir() == []
+    assert contents(here.parent / "out") == {"checkpoint": b"from before"}
+    assert contents(here) == {}
     generate(linear_model())
     assert state_of_the_runtime() == before
 
@@ -238,7 +241,7 @@ def test_several_threads_take_turns(here: Path) -> None:
         thread.join()
     assert failures == []
     assert state_of_the_runtime() == before
-    assert len(os.listdir("../out")) == 16
+    assert len(contents(here.parent / "out")) == 16
 
 
 def test_a_name_that_is_no_initializer_is_refused_with_a_proposal(here: Path) -> None:
