@@ -15,7 +15,7 @@ from enum import Enum, auto
 from onnx import TensorProto
 
 from onnx_inline.files import messages
-from onnx_inline.files.messages import CHILDREN, DATA_FIELDS, GRAPH, MODEL, TENSOR, TENSOR_WIRES, Tensor
+from onnx_inline.files.messages import CHILDREN, DATA_FIELDS, GRAPH, MODEL, TENSOR, Tensor, tensor_field
 from onnx_inline.files.sources import STAMP_BYTES, STAMP_KEY, Memory, Source, read_stamp
 from onnx_inline.files.wire import LENGTH, Field, encode_varint, fields, header
 
@@ -201,7 +201,8 @@ class _Tensor:
     def __init__(self, data: bytes, start: int, found: list[Field], initializer: bool) -> None:
         self._view = memoryview(data)
         befores = [start, *(last for *_, last in found)]
-        self._fields = list(zip(found, befores, strict=False))
+        known = ((tensor_field(number, wire), wire, first, last) for number, wire, first, last in found)
+        self._fields = list(zip(known, befores, strict=False))
         self._entries = self._read_entries()
         self._stamp = read_stamp(self._entries[STAMP_KEY]) if STAMP_KEY in self._entries else None
         self._data_type = self._number(Tensor.DATA_TYPE)
@@ -241,7 +242,7 @@ class _Tensor:
         return Payload(len(self._piece), location, source, external or (initializer and (raw or typed)))
 
     def _without(self, *numbers: int) -> list[tuple[int, Piece]]:
-        return [(_order(f), self._view[before : f[3]]) for f, before in self._fields if f[0] not in numbers]
+        return [(f[0], self._view[before : f[3]]) for f, before in self._fields if f[0] not in numbers]
 
     def inside(self) -> list[Piece]:
         """Lay the tensor out with its data in it."""
@@ -277,9 +278,3 @@ class _Tensor:
 def _merged(old: list[tuple[int, Piece]], new: list[tuple[int, Piece]]) -> list[Piece]:
     """Put fields together in the order of their numbers; what protobuf does not know stays at the end."""
     return [piece for _, piece in sorted(old + new, key=lambda field: field[0])]
-
-
-def _order(field: Field) -> int:
-    """Return a field's number, or more than any if protobuf does not know it in this wire type."""
-    known = field[1] in TENSOR_WIRES.get(field[0], ())
-    return field[0] if known else 1 << 29

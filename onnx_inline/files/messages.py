@@ -53,6 +53,12 @@ TENSOR_WIRES: dict[int, tuple[int, ...]] = {
     10: (1, 2),
 }
 
+
+def tensor_field(number: int, wire: int) -> int:
+    """Return a tensor field's number, or more than any if protobuf does not know it in this wire type."""
+    return number if wire in TENSOR_WIRES.get(number, ()) else 1 << 29
+
+
 #: the fields that can hold a tensor's elements
 DATA_FIELDS = frozenset(
     {

@@ -18,6 +18,7 @@ from onnx_inline.files.messages import (
     SPARSE,
     TENSOR,
     Tensor,
+    tensor_field,
 )
 from onnx_inline.files.sources import STAMP_KEY, Source, Stamp, stamp_text
 from onnx_inline.files.wire import (
@@ -90,9 +91,9 @@ class Reduction:
     def _tensor_fields(self, start: int, end: int) -> Iterator[tuple[Field, int]]:
         """Yield each field with the position of its tag."""
         before = start
-        for field in fields_of_file(self._read, start, end):
-            yield field, before
-            before = field[3]
+        for number, wire, first, last in fields_of_file(self._read, start, end):
+            yield (tensor_field(number, wire), wire, first, last), before
+            before = last
 
     def _replaceable(self, found: list[tuple[Field, int]], data: list[Field]) -> bool:
         """Tell whether the elements lie in one piece that is worth leaving in the file.

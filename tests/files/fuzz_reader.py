@@ -1,7 +1,7 @@
 """Fuzz the reader against protobuf itself.
 
-Random models are cut, spliced and altered; then the reader that leaves payloads in the file must accept exactly
-what protobuf accepts, and what it read, written out again, must be what protobuf writes.
+Random models are cut, spliced and altered; then the reader that leaves payloads in the file must accept
+exactly what protobuf accepts, and what it read, written out again, must be what protobuf writes.
 
     python tests/files/fuzz_reader.py --inputs 1000000 --seed 7
 """
@@ -9,6 +9,7 @@ what protobuf accepts, and what it read, written out again, must be what protobu
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,9 @@ LARGE = 6
 
 
 def a_tensor(rng: random.Random) -> TensorProto:
-    tensor = TensorProto(name=rng.choice(["w", "b", ""]), data_type=rng.randrange(0, 24), dims=[rng.randrange(4)])
+    tensor = TensorProto(
+        name=rng.choice(["w", "b", ""]), data_type=rng.randrange(0, 24), dims=[rng.randrange(4)]
+    )
     kind = rng.randrange(9)
     if kind < 4:
         tensor.raw_data = rng.randbytes(rng.randrange(20))
@@ -112,7 +115,7 @@ def boundaries(data: bytes) -> list[int]:
 def shuffled(rng: random.Random, data: bytes) -> bytes:
     """Put the top-level fields into another order, the graph twice perhaps, whose parts then merge."""
     ends = boundaries(data)
-    parts = [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [data[a:b] for a, b in itertools.pairwise(ends)]
     parts += rng.choices(parts, k=rng.randrange(2)) if parts else []
     rng.shuffle(parts)
     return b"".join(parts)
