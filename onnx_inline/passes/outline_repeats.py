@@ -79,7 +79,7 @@ def _found(scopes: Sequence[Scope], min_nodes: int, min_repeats: int) -> list[li
     taken = bytearray(len(sequence.elements))
     groups = []
     for repeat in repeats(sequence.elements, sequence.cuts, min_nodes):
-        starts = [s for s in repeat.starts if not (taken[s] or taken[s + repeat.length - 1])]
+        starts = [start for start in repeat.starts if taken.find(1, start, start + repeat.length) < 0]
         stretches = _alike(sequence.stretches(starts, repeat.length))
         if len(stretches) >= max(2, min_repeats) and any(any(one.used) for one in stretches.values()):
             for start in stretches:

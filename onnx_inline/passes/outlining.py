@@ -235,7 +235,19 @@ def _replace(one: Stretch, used: Sequence[bool], identifier: ir.OperatorIdentifi
         value.replace_all_uses_with(output, replace_graph_outputs=True)
         one.scope.twins[value] = output
     one.scope.graph.insert_before(one.nodes[0], call)
+    for node in one.nodes:
+        _let_go(node)
     one.scope.graph.remove(one.nodes, safe=True)
+
+
+def _let_go(node: ir.Node) -> None:
+    """Make the nodes in a node's subgraphs no readers any more of the values around them."""
+    for attribute in node.attributes.values():
+        for graph in attribute_graphs(attribute):
+            graph.outputs.clear()
+            for inner in graph.all_nodes():
+                for index in range(len(inner.inputs)):
+                    inner.replace_input_with(index, None)
 
 
 def _twin(value: ir.Value) -> ir.Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,16 @@ LARGEST_CONSTANT_BYTES = 4096
 
 @dataclass(frozen=True)
 class Hole:
-    """An attribute that a key leaves out: the node's number among all nodes met, subgraphs included."""
+    """An attribute whose value a key leaves out, and the key of that value."""
 
     node: ir.Node
-    attribute: str
+    value: ir.Attr
     key: Hashable
+
+    @property
+    def attribute(self) -> str:
+        """The attribute's name."""
+        return self.value.name
 
 
 @dataclass
@@ -27,15 +32,15 @@ class Keys:
     """Makes keys of nodes, and numbers values in the order in which they are met.
 
     Attributes:
-        versions: the opset version of each domain, for domains in which it selects a schema.
-        operators: operators to take for others, as function names to take for the function they equal.
-        leave_out: whether an attribute's value is a hole that the key leaves open.
+        versions: the opset version of each domain.
+        functions: local functions, which no version selects.
+        leave_out: says whether an attribute's value is a hole that the key leaves open.
         holes: the attributes left out so far.
     """
 
     versions: Mapping[str, int] = field(default_factory=dict)
-    operators: Mapping[ir.OperatorIdentifier, Hashable] = field(default_factory=dict)
-    leave_out: Any = None
+    functions: Container[ir.OperatorIdentifier] = ()
+    leave_out: Callable[[ir.Node, ir.Attr], bool] = lambda node, attribute: False
     holes: list[Hole] = field(default_factory=list)
     _numbers: dict[ir.Value, int] = field(default_factory=dict)
 
@@ -57,8 +62,8 @@ class Keys:
         """Return the key of what a node does, whatever its inputs are."""
         operator = node.op_identifier()
         attributes = tuple(self._attribute(node, attribute) for attribute in _sorted(node))
-        version = self.versions.get(operator[0])
-        return self.operators.get(operator, operator), version, attributes
+        version = None if operator in self.functions else self.versions.get(operator[0])
+        return operator, version, attributes
 
     def graph(self, graph: ir.Graph) -> Hashable:
         """Return the key of a subgraph; values from outside count by their numbers."""
@@ -68,9 +73,10 @@ class Keys:
         return inputs, tuple(initializers), nodes, self.numbers(graph.outputs)
 
     def function(self, function: ir.Function) -> Hashable:
-        """Return the key of a function: interface and body; attribute names belong to the interface."""
+        """Return the key of a function: interface and body, but no attributes that the body does not use."""
         inputs = self.numbers(function.inputs)
-        attributes = tuple(attribute_key(a) for a in _sorted(function))
+        used = {a.ref_attr_name for node in function for a in all_attributes(node) if a.is_ref()}
+        attributes = tuple(attribute_key(a) for a in _sorted(function) if a.name in used)
         nodes = tuple(self.node(node) for node in function)
         return inputs, attributes, nodes, self.numbers(function.outputs)
 
@@ -80,8 +86,8 @@ class Keys:
         if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
             return attribute.name, tuple(map(self.graph, attribute_graphs(attribute)))
         key = attribute_key(attribute)
-        if self.leave_out is not None and self.leave_out(node, attribute):
-            self.holes.append(Hole(node, attribute.name, key))
+        if self.leave_out(node, attribute):
+            self.holes.append(Hole(node, attribute, key))
             return attribute.name, attribute.type
         return key
 
