@@ -63,6 +63,8 @@ def refused(location: str) -> str:
         return f"{shown} contains a backslash or a zero byte"
     if location.startswith("/") or (location[1:2] == ":" and location[0].isalpha()):
         return f"{shown} is an absolute path"
+    if location.endswith("/"):
+        return f"{shown} is the name of a folder"
     if ".." in location.split("/"):
         return f"{shown} leads out of the folder by '..'"
     return ""

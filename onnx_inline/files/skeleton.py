@@ -22,6 +22,8 @@ from onnx_inline.files.wire import WireError, fields
 
 #: files up to this size are parsed whole; it keeps all of reading and writing one within 250 MB
 WHOLE = 16 << 20
+#: how much of a file tells what else it is
+_MAGIC = 64
 #: the first bytes of what is often mistaken for a model, and what it is
 _OTHERS = (
     (
@@ -138,7 +140,8 @@ def _reduced(descriptor: int, source: Source, path: str) -> bytes:
     try:
         return Reduction(read, source).model(source.identity.size)
     except WireError as error:
-        raise not_a_model(read(0, 64), path, str(error)) from error
+        start = read(0, min(_MAGIC, source.identity.size))
+        raise not_a_model(start, path, str(error)) from error
 
 
 def _parsed(data: bytes, path: str) -> onnx.ModelProto:
