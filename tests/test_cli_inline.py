@@ -86,9 +86,13 @@ def test_the_input_may_be_named_as_the_output_also_by_another_path(source: Path)
     ],
 )
 def test_wrong_requests_are_refused_before_anything_is_read(
-    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     assert main(["inline", *arguments.split()]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
