@@ -42,10 +42,11 @@ Reader = Callable[[int, int], bytes]
 
 
 class Reduction:
-    """Walks one file; ``read(start, end)`` gives its bytes."""
+    """Walks one file; ``read(start, end)`` gives its bytes; ``references`` counts the payloads left out."""
 
     def __init__(self, read: Reader, source: Source) -> None:
         self._read, self._source = read, source
+        self.references = 0
 
     def model(self, size: int) -> bytes:
         """Return the whole file's message without its large payloads."""
@@ -133,6 +134,7 @@ class Reduction:
         return names[-1].decode(errors="replace") if names else ""
 
     def _reference(self, stamp: Stamp, offset: int, length: int) -> bytes:
+        self.references += 1
         entries = {
             "location": self._source.path,
             "offset": str(offset),

@@ -16,7 +16,16 @@ from onnx_inline.errors import FileError, NotAModelError, TensorDataError
 from onnx_inline.files import forms, locations, system, tensors
 from onnx_inline.files.plain import PlainTensors
 from onnx_inline.files.reduction import Reduction
-from onnx_inline.files.sources import STAMP_KEY, Identity, Source, Stamp, read_stamp, register, stamp_text
+from onnx_inline.files.sources import (
+    STAMP_BYTES,
+    STAMP_KEY,
+    Identity,
+    Source,
+    Stamp,
+    read_stamp,
+    register,
+    stamp_text,
+)
 from onnx_inline.files.spool import spooled
 from onnx_inline.files.wire import WireError, fields
 
@@ -98,12 +107,24 @@ def read_unchecked(path: str) -> onnx.ModelProto:
 
 
 def _contents(descriptor: int, source: Source, path: str, form: str) -> onnx.ModelProto:
-    size = source.identity.size
-    if form != forms.PROTOBUF:
-        return forms.parse_text(system.read_at(descriptor, 0, size), form, path)
-    whole = size <= WHOLE
-    data = system.read_at(descriptor, 0, size) if whole else _reduced(descriptor, source, path)
-    return _parsed(data, path)
+    size, stamps = source.identity.size, 0
+    if form == forms.PROTOBUF and size > WHOLE:
+        data, stamps = _reduced(descriptor, source, path)
+    else:
+        data = system.read_at(descriptor, 0, size)
+    if data.count(STAMP_BYTES) != stamps:
+        raise _foreign_reference(path)
+    return _parsed(data, path) if form == forms.PROTOBUF else forms.parse_text(data, form, path)
+
+
+def _foreign_reference(path: str, tensor: str = "") -> TensorDataError:
+    return TensorDataError(
+        "data are in a file that only the process which loaded the model can find",
+        path=path,
+        tensor=tensor,
+        field="external_data",
+        hint="save models loaded by onnx_inline with onnx_inline.save_proto",
+    )
 
 
 def _read(path: str, external_root: str | None, form: str) -> Skeleton:
@@ -133,12 +154,15 @@ def _opened(path: str) -> Iterator[tuple[int, Source]]:
         system.close(descriptor)
 
 
-def _reduced(descriptor: int, source: Source, path: str) -> bytes:
+def _reduced(descriptor: int, source: Source, path: str) -> tuple[bytes, int]:
+    """Return the file without its large payloads, and how many references are in their place."""
+
     def read(start: int, end: int) -> bytes:
         return system.read_at(descriptor, start, end - start)
 
+    reduction = Reduction(read, source)
     try:
-        return Reduction(read, source).model(source.identity.size)
+        return reduction.model(source.identity.size), reduction.references
     except WireError as error:
         start = read(0, min(_MAGIC, source.identity.size))
         raise not_a_model(start, path, str(error)) from error
@@ -226,13 +250,7 @@ def stamp_external(tensor: TensorProto, entries: dict[str, str], path: str, fold
 
 def _check_entries(tensor: TensorProto, entries: dict[str, str], path: str) -> None:
     if STAMP_KEY in entries:
-        raise TensorDataError(
-            "its data are in a file that only the process which loaded the model can find",
-            path=path,
-            tensor=tensor.name,
-            field="external_data",
-            hint="save models loaded by onnx_inline with onnx_inline.save_proto",
-        )
+        raise _foreign_reference(path, tensor.name)
     if len(entries) != len(tensor.external_data):
         raise TensorDataError(
             "an entry of external_data is there twice", path=path, tensor=tensor.name, field="external_data"

@@ -105,6 +105,8 @@ def _to_file(
     else:
         name = pairs.write(target, plan, layout, source, request.external_data, old)
     data_files.remove_unused(target.folder, old)
+    if name and not plan.notes and request.external_data is None and request.external != "copy":
+        plan.notes.append(f"the external data were copied to {name}")
     path = os.path.join(target.folder, name) if name else None  # noqa: PTH118
     return WriteReport(target.path, layout.size, path, layout.data.size, tuple(plan.notes))
 

@@ -249,7 +249,9 @@ def raw(data: bytes, dims: list[int], data_type: int = TensorProto.FLOAT) -> Ten
         TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], double_data=[1, 2, 3]),
         TensorProto(name="w", data_type=TensorProto.COMPLEX64, dims=[3], float_data=[1, 2, 3]),
         TensorProto(name="w", data_type=TensorProto.STRING, dims=[3], string_data=[b"a"]),
-        TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1, 2, 3], raw_data=bytes(12)),
+        TensorProto(
+            name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1, 2, 3], raw_data=bytes(12)
+        ),
         TensorProto(name="w", data_type=TensorProto.INT64, dims=[1], int64_data=[1], float_data=[1]),
     ],
 )
@@ -330,7 +332,7 @@ def with_extra(data: bytes) -> bytes:
         b'<ir_version: 10, opset_import: ["": 18]> g (float x) => (float y) { y = Abs (x) }',
         b'{"irVersion": "10"}',
         onnx.ModelProto(ir_version=10).SerializeToString(),
-        GOOD[: [last for number, _, _, last in fields(GOOD) if number == 7][0]],
+        GOOD[: next(last for number, _, _, last in fields(GOOD) if number == 7)],
     ],
     ids=range(22),
 )
