@@ -165,6 +165,73 @@ class UnknownFunctionError(UnknownNameError):
     """A function that was named, or a pattern for functions, matches nothing in the model."""
 
 
+class UnknownPassError(UnknownNameError):
+    """There is no pass of the name given."""
+
+
+class PassUnavailableError(OnnxInlineError):
+    """A pass is in the table, but cannot be imported.
+
+    Attributes:
+        name: the pass.
+        origin: the distribution that it comes from.
+    """
+
+    def __init__(self, name: str, origin: str, reason: str) -> None:
+        self.name, self.origin = name, origin
+        super().__init__(
+            f"the pass {name} cannot be imported: {reason}; install or repair the package {origin}"
+        )
+
+
+class PassTextError(OnnxInlineError):
+    """A text describes no passes, or passes have no text.
+
+    Attributes:
+        text: the whole text; empty if there is none yet.
+        position: the character of it that is wrong, counted from 0.
+        close: names of options that are spelled alike.
+    """
+
+    def __init__(self, message: str, text: str = "", position: int = 0, *, close: Sequence[str] = ()) -> None:
+        self.text, self.position, self.close = text, position, tuple(close)
+        super().__init__(f"character {position}: {message}" if text else message)
+
+
+class PassFailedError(ModelError):
+    """A pass of a chain failed; the error that it failed with is the ``__cause__``.
+
+    Attributes:
+        failed: the pass, as text.
+        index: its place in the chain, counted from 1.
+        count: how many passes the chain has.
+        command: the command that reproduces the failure.
+        dump: the file that holds the model before the pass, empty if none was asked for.
+    """
+
+    def __init__(
+        self, reason: str, *, failed: str, index: int, count: int, command: str, dump: str = ""
+    ) -> None:
+        self.failed, self.index, self.count = failed, index, count
+        self.command, self.dump = command, dump
+        super().__init__(
+            f"pass {index} of {count}, {failed}, failed: {reason}; to reproduce it, run {command}"
+        )
+
+
+class VerificationError(ModelError):
+    """A model breaks rules of its structure, or computes something else than the one it is compared with.
+
+    Attributes:
+        findings: the :class:`onnx_inline.Finding` objects; empty if the structure is right.
+        report: the :class:`onnx_inline.VerifyReport`, None if nothing was computed.
+    """
+
+    def __init__(self, message: str, *, findings: Sequence[object] = (), report: object = None) -> None:
+        self.findings, self.report = tuple(findings), report
+        super().__init__(message)
+
+
 class UnknownTargetError(UnknownNameError):
     """There is no target of the name given."""
 

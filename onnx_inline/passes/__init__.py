@@ -1,1 +1,36 @@
-"""The passes of onnx_inline."""
+"""The passes of onnx_inline, and the one table of all passes that have a name."""
+
+from __future__ import annotations
+
+_OWN = "onnx_inline.passes"
+_IR = "onnx_ir.passes.common"
+
+#: name -> module and class, imported when asked for
+PASSES: dict[str, str] = {
+    "inline-functions": f"{_OWN}.inline_functions:InlineFunctionsPass",
+    "fold-modules": f"{_OWN}.fold_modules:FoldModulesPass",
+    "unique-names": f"{_OWN}.unique_names:UniqueNamesPass",
+    "outline-repeats": f"{_OWN}.outline_repeats:OutlineRepeatsPass",
+    "bind-initializers": f"{_OWN}.bind_initializers:BindInitializersPass",
+    "verify": f"{_OWN}.verify:VerifyPass",
+    # onnxscript's, which are functions there
+    "constant-folding": f"{_OWN}.borrowed:ConstantFoldingPass",
+    "convert-opset": f"{_OWN}.borrowed:ConvertOpsetPass",
+    # onnx_ir's
+    "add-default-attributes": f"{_IR}:AddDefaultAttributesPass",
+    "add-initializers-to-inputs": f"{_IR}:AddInitializersToInputsPass",
+    "clear-metadata": f"{_IR}:ClearMetadataAndDocStringPass",
+    "common-subexpression-elimination": f"{_IR}:CommonSubexpressionEliminationPass",
+    "deduplicate-hashed-initializers": f"{_IR}:DeduplicateHashedInitializersPass",
+    "deduplicate-initializers": f"{_IR}:DeduplicateInitializersPass",
+    "identity-elimination": f"{_IR}:IdentityEliminationPass",
+    "lift-constants-to-initializers": f"{_IR}:LiftConstantsToInitializersPass",
+    "lift-subgraph-initializers": f"{_IR}:LiftSubgraphInitializersToMainGraphPass",
+    "output-fix": f"{_IR}:OutputFixPass",
+    "remove-initializers-from-inputs": f"{_IR}:RemoveInitializersFromInputsPass",
+    "remove-unused-functions": f"{_IR}:RemoveUnusedFunctionsPass",
+    "remove-unused-nodes": f"{_IR}:RemoveUnusedNodesPass",
+    "remove-unused-opsets": f"{_IR}:RemoveUnusedOpsetsPass",
+    "shape-inference": f"{_IR}:ShapeInferencePass",
+    "topological-sort": f"{_IR}:TopologicalSortPass",
+}
