@@ -14,7 +14,7 @@ from onnx_inline.errors import FunctionCycleError
 from onnx_inline.identifiers import OperatorId
 from onnx_inline.names import NameScope
 from onnx_inline.passes.base import refusing
-from onnx_inline.passes.structure import Hole, Keys, defined_within
+from onnx_inline.passes.structure import Hole, Keys, all_nodes, defined_within
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class _Calls:
 
     def _find(self, owner: ir.Graph | ir.Function) -> set[ir.OperatorIdentifier]:
         callees = set()
-        for node in owner.all_nodes():
+        for node in all_nodes(owner):
             if (identifier := node.op_identifier()) in self._of:
                 self._of[identifier].append(_Call(node, owner))
                 callees.add(identifier)
@@ -180,7 +180,7 @@ class _Calls:
         """Return the names of values in a graph or function and its subgraphs."""
         if owner not in self._names:
             defined = owner.inputs if isinstance(owner, ir.Function) else defined_within(owner)
-            inner = (value for node in owner.all_nodes() for value in node.outputs)
+            inner = (value for node in all_nodes(owner) for value in node.outputs)
             self._names[owner] = NameScope(v.name for v in (*defined, *inner) if v.name)
         return self._names[owner]
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_inline.names import NameScope
-from onnx_inline.passes.structure import Keys, all_attributes, attribute_graphs, captured, defined_within
+from onnx_inline.passes.structure import (
+    Keys,
+    all_attributes,
+    all_nodes,
+    attribute_graphs,
+    captured,
+    defined_within,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ def scope_of(owner: ir.Graph | ir.Function, around: Scope | None = None) -> Scop
     graph = owner if isinstance(owner, ir.Graph) else owner.graph
     if around is not None:
         return Scope(graph, around.imports, nodes, place, readers, around.names, around.twins)
-    names = NameScope(node.name for node in owner.all_nodes() if node.name)
+    names = NameScope(node.name for node in all_nodes(owner) if node.name)
     return Scope(graph, owner.opset_imports, nodes, place, readers, names, {})
 
 
@@ -157,7 +164,7 @@ def _function(
 ) -> ir.Function:
     first = stretches[0]
     outputs = [value for value, is_used in zip(first.results, used, strict=True) if is_used]
-    domains = {node.domain for node in _with_inner(first.nodes)}
+    domains = {node.domain for node in all_nodes(first.nodes)}
     imports = {d: v for d, v in first.scope.imports.items() if d in domains}
     view = ir.GraphView(first.arguments, outputs, nodes=first.nodes, opset_imports=imports)
     graph = view.clone()
@@ -189,10 +196,6 @@ def _rename(function: ir.Function, stretches: Sequence[Stretch]) -> None:
 
 def _leaf(name: str) -> str:
     return re.split(r"[./]", name)[-1] or "input"
-
-
-def _with_inner(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    return (inner for node in nodes for inner in ir.traversal.RecursiveGraphIterator([node]))
 
 
 def _keep_common(node: ir.Node, originals: Sequence[ir.Node]) -> None:
@@ -245,7 +248,7 @@ def _let_go(node: ir.Node) -> None:
     for attribute in node.attributes.values():
         for graph in attribute_graphs(attribute):
             graph.outputs.clear()
-            for inner in graph.all_nodes():
+            for inner in all_nodes(graph):
                 for index in range(len(inner.inputs)):
                     inner.replace_input_with(index, None)
 

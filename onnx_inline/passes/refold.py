@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_inline.engine.provenance import CALL_PATH_KEY, NAMESPACE_KEY, namespace
 from onnx_inline.names import NameScope
 from onnx_inline.passes.outlining import Scope, Stretch, is_bound_to_its_place, outline, scope_of, stretch
-from onnx_inline.passes.structure import Keys, attribute_graphs
+from onnx_inline.passes.structure import Keys, all_nodes, attribute_graphs
 
 #: The calls that a node came through, outermost first: call site and function.
 Path: TypeAlias = "tuple[tuple[str, str], ...]"
@@ -50,7 +50,7 @@ def path_of(node: ir.Node) -> Path:
 
 def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
     for owner in (model.graph, *model.functions.values()):
-        yield from owner.all_nodes()
+        yield from all_nodes(owner)
 
 
 # ---- find
@@ -107,7 +107,7 @@ def _without_provenance(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _fold(model: ir.Model, stretches: Sequence[Stretch], function: str) -> None:
     made = outline(model, stretches, _free(model, function))
-    for node in made.all_nodes():
+    for node in all_nodes(made):
         for key in (CALL_PATH_KEY, NAMESPACE_KEY):
             node.metadata_props.pop(key, None)
 

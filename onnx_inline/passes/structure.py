@@ -101,13 +101,18 @@ def attribute_graphs(attribute: ir.Attr) -> list[ir.Graph]:
     return list(attribute.as_graphs()) if attribute.type is ir.AttributeType.GRAPHS else []
 
 
+def all_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Yield nodes, each followed by those in its subgraphs; onnx_ir's own walk fails at a graph parameter."""
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            for graph in attribute_graphs(attribute):
+                yield from all_nodes(graph)
+
+
 def all_attributes(node: ir.Node) -> Iterator[ir.Attr]:
     """Yield the attributes of a node and of the nodes in its subgraphs."""
-    for attribute in node.attributes.values():
-        yield attribute
-        for graph in attribute_graphs(attribute):
-            for inner in graph.all_nodes():
-                yield from inner.attributes.values()
+    return (attribute for inner in all_nodes([node]) for attribute in inner.attributes.values())
 
 
 def defined_within(graph: ir.Graph) -> Iterator[ir.Value]:
