@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: A path longer than this many characters is shortened in the middle.
 LONGEST_PATH = 120
@@ -91,6 +91,8 @@ class Prefixes:
         return prefix
 
 
-def _parents(path: str) -> list[str]:
+def _parents(path: str) -> Sequence[str]:
     """Return every path that the given one lies under."""
+    if "/" not in path:
+        return ()
     return [path[:end] for end, character in enumerate(path) if character == "/"]
