@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     from onnx_inline.files.lazy import load, save
     from onnx_inline.files.protos import load_proto, save_proto
     from onnx_inline.files.writer import WriteReport
+    from onnx_inline.passes.bind_initializers import BindInitializersPass
+    from onnx_inline.passes.fold_modules import FoldModulesPass, fold_modules
     from onnx_inline.passes.inline_functions import InlineFunctionsPass
+    from onnx_inline.passes.merge_functions import MergeFunctionsPass
+    from onnx_inline.passes.outline_repeats import OutlineRepeatsPass
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
 
 #: public name -> the module that defines it
@@ -72,24 +76,33 @@ _HOME = {
     "bind_initializers": "binding",
     "UnboundInitializer": "unbound",
     "unbound_initializers": "unbound",
+    "FoldModulesPass": "passes.fold_modules",
+    "fold_modules": "passes.fold_modules",
+    "MergeFunctionsPass": "passes.merge_functions",
+    "OutlineRepeatsPass": "passes.outline_repeats",
+    "BindInitializersPass": "passes.bind_initializers",
 }
 
 __all__ = [
+    "BindInitializersPass",
     "BindReport",
     "BindingError",
     "CallSiteError",
     "ExternalDataError",
     "FileError",
+    "FoldModulesPass",
     "FunctionCycleError",
     "InlineFunctionsPass",
     "InlineReport",
     "InvalidModelError",
+    "MergeFunctionsPass",
     "Mismatch",
     "ModelError",
     "ModelTooLargeError",
     "NotAModelError",
     "OnnxInlineError",
     "OpsetConflictError",
+    "OutlineRepeatsPass",
     "SourceChangedError",
     "TensorDataError",
     "UnboundInitializer",
@@ -100,6 +113,7 @@ __all__ = [
     "WriteReport",
     "__version__",
     "bind_initializers",
+    "fold_modules",
     "inline_file",
     "inline_functions",
     "load",

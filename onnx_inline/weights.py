@@ -19,7 +19,7 @@ from onnx_inline.errors import FileError
 from onnx_inline.unbound import lacks_memory, places
 
 Source: TypeAlias = (
-    "Mapping[str, Any] | Iterable[tuple[str, Any]] | str | os.PathLike[str] | onnx.ModelProto | ir.Model"
+    Mapping[str, Any] | Iterable[tuple[str, Any]] | str | os.PathLike[str] | onnx.ModelProto | ir.Model
 )
 
 
@@ -138,7 +138,7 @@ def _read_file(path: Path) -> Mapping[str, Any]:
 
 
 def _read_model(path: Path) -> Mapping[str, Any]:
-    from onnx_inline.files import load
+    from onnx_inline.files.lazy import load
 
     return _model_weights(load(path))
 

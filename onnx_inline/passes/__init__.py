@@ -10,6 +10,7 @@ PASSES: dict[str, str] = {
     "inline-functions": f"{_OWN}.inline_functions:InlineFunctionsPass",
     "fold-modules": f"{_OWN}.fold_modules:FoldModulesPass",
     "unique-names": f"{_OWN}.unique_names:UniqueNamesPass",
+    "merge-functions": f"{_OWN}.merge_functions:MergeFunctionsPass",
     "outline-repeats": f"{_OWN}.outline_repeats:OutlineRepeatsPass",
     "bind-initializers": f"{_OWN}.bind_initializers:BindInitializersPass",
     "verify": f"{_OWN}.verify:VerifyPass",
