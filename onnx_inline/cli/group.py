@@ -18,6 +18,8 @@ from onnx_inline.cli.settings import Settings, common_options
 COMMANDS = {
     "inline": "transforming",
     "inspect": "looking",
+    "passes": "chaining",
+    "targets": "looking",
     "doctor": "looking",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from onnx_inline.cli.output import json_option, print_json, write_text
 from onnx_inline.cli.settings import settings
 
 if TYPE_CHECKING:
+    from onnx_inline.identifiers import OperatorId
     from onnx_inline.reports.hierarchy import Hierarchy
 
 _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
@@ -30,6 +32,7 @@ _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
 @click.option(
     "--sort", type=click.Choice(_SORTS), default="order", show_default=True, help="Order of siblings."
 )
+@click.option("--target", metavar="NAME", help="Mark the operators that this reader lacks; see targets.")
 @click.option("--dot", metavar="PATH", help="Write the call graph for Graphviz; - is stdout.")
 @json_option
 def inspect_command(
@@ -38,6 +41,7 @@ def inspect_command(
     external_root: str | None,
     depth: int,
     sort: str,
+    target: str | None,
     dot: str | None,
     json: bool,
     report: str | None,
@@ -56,21 +60,31 @@ def inspect_command(
         from onnx_inline.reports.tree import dot_text
 
         write_text(dot, dot_text(hierarchy))
-    if print_json("inspect", lambda: {"model": model, **hierarchy.to_dict()}, json, report) or dot:
+    missing = _missing(hierarchy, target)
+    facts = {"model": model, "target": target, "missing": sorted(map(str, missing))}
+    if print_json("inspect", lambda: {**facts, **hierarchy.to_dict()}, json, report) or dot:
         return
-    _print_hierarchy(model, hierarchy, depth, sort)
+    _print_hierarchy(model, hierarchy, depth, sort, missing)
 
 
-def _print_hierarchy(model: str, hierarchy: Hierarchy, depth: int, sort: str) -> None:
+def _missing(hierarchy: Hierarchy, target: str | None) -> Collection[OperatorId]:
+    from onnx_inline.targets import load_target
+
+    return hierarchy.lacking(load_target(target)) if target else ()
+
+
+def _print_hierarchy(
+    model: str, hierarchy: Hierarchy, depth: int, sort: str, missing: Collection[OperatorId]
+) -> None:
     from onnx_inline.reports.summary import heading, operators_table, remarks
     from onnx_inline.reports.tree import tree_table
 
     chosen = settings()
     chosen.say(heading(model, hierarchy))
-    chosen.result(
-        tree_table(hierarchy, depth=depth, sort=sort, unicode=chosen.unicode(), width=chosen.width())
-    )
-    chosen.result(operators_table(hierarchy, limit=None if chosen.verbose else 20))
+    unicode, width = chosen.unicode(), chosen.width()
+    tree = tree_table(hierarchy, depth=depth, sort=sort, unicode=unicode, width=width, missing=missing)
+    chosen.result(tree)
+    chosen.result(operators_table(hierarchy, limit=None if chosen.verbose else 20, missing=missing))
     for remark in remarks(hierarchy):
         chosen.say(remark)
 
@@ -87,3 +101,22 @@ def doctor_command(json: bool, report: str | None) -> int:
         settings().say(version_line())
         settings().result(parts_table(parts))
     return int(any(part.required and part.fault for part in parts))
+
+
+@click.command("targets", cls=Command, example="onnx-inline targets\nonnx-inline targets ort-training --json")
+@click.argument("name", metavar="[NAME]", required=False)
+@json_option
+def targets_command(name: str | None, json: bool, report: str | None) -> None:
+    """List the readers of models that --target can name, or what one of them takes.
+
+    NAME is one of the list, or the path of a TOML file of your own.
+    """
+    from onnx_inline.reports.readers import operators_text, target_dict, targets_table
+    from onnx_inline.targets import list_targets, load_target
+
+    found = [load_target(each) for each in ([name] if name else list_targets())]
+    if print_json("targets", lambda: {"targets": [target_dict(target) for target in found]}, json, report):
+        return
+    settings().result(targets_table(found))
+    if name:
+        settings().say(operators_text(found[0]))

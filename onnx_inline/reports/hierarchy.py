@@ -18,6 +18,8 @@ from onnx_inline.identifiers import OperatorId, normalized_domain
 if TYPE_CHECKING:
     import onnx
 
+    from onnx_inline.targets import Target
+
 #: Stands for the main graph where a function's identifier is expected; no function can have an empty name.
 MAIN = OperatorId("", "")
 
@@ -114,6 +116,14 @@ class Hierarchy:
             for name, count in facts.operators.items():
                 total[name] += count * times
         return +total
+
+    def lacking(self, target: Target) -> frozenset[OperatorId]:
+        """Return the operators of the flat model that ``target`` does not take at the model's opset."""
+        versions = {domain: v for facts in self.functions.values() for domain, v in facts.opsets.items()}
+        versions |= self.main.opsets
+        return frozenset(
+            name for name in self.operators if not target.supports(name, versions.get(name.domain, 1))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
