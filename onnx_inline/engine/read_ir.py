@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -115,7 +115,6 @@ class BodyReader:
 
     def graph(self, graph: ir.Graph) -> Subgraph:
         """Read a subgraph."""
-        start = len(self.values)
         inputs = tuple(self.define(value) for value in graph.inputs)
         initializers = [
             # An input with an initializer of its name has a default value: one value, not two.
@@ -124,7 +123,7 @@ class BodyReader:
         ]
         nodes = self.nodes(graph)
         outputs = tuple(self.use(value, f"graph {graph.name!r}") for value in graph.outputs)
-        own = {value.name: slot for slot, value in enumerate(self.values) if slot >= start}
+        own = {value.name: self._slots[value] for value in _made_in(graph)}
         return Subgraph(
             inputs=inputs,
             outputs=outputs,
@@ -143,6 +142,14 @@ class BodyReader:
     def _annotated(self, slot: Slot, own: Mapping[str | None, Slot]) -> tuple[Slot, Any, dict[str, Slot]]:
         annotation = self._quantization(slot)
         return slot, annotation, {name: own[name] for name in annotation.values() if name in own}
+
+
+def _made_in(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Yield the values that belong to a graph, not those of graphs in it."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from (value for value in node.outputs if not absent(value))
 
 
 def read_function(function: ir.Function) -> Signature:
