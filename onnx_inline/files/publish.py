@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import queue
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -27,6 +29,9 @@ from onnx_inline.files.sources import Memory, Source, pin_if_source
 _TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}\.tmp")
 #: smaller files are not worth a call
 _RESERVED_FROM = 1 << 20
+#: so many bytes are written between two requests to put them on the disk
+_FLUSHED = 1 << 25
+_FLUSHED_FROM = 1 << 26
 _LINKS_UNKNOWN = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
@@ -129,23 +134,73 @@ def write(pieces: Iterable[Piece], descriptor: int, size: int = 0) -> None:
     """Write pieces one after the other, ``size`` bytes in all; ranges never pass through Python."""
     if size > _RESERVED_FROM:
         system.reserve(descriptor, size)
-    buffers: list[bytes | memoryview] = []
     with contextlib.ExitStack() as files:
+        flush = files.enter_context(_flushing(descriptor)) if size > _FLUSHED_FROM else _nothing
         opened: dict[Source, int] = {}
-        for piece in pieces:
-            if isinstance(piece, Memory):
-                buffers.append(made(piece))
-            elif not isinstance(piece, Range):
-                buffers.append(piece)
-                continue
+        for buffers, piece in _grouped(pieces):
             system.write_all(descriptor, buffers)
-            buffers.clear()
-            if isinstance(piece, Memory):
-                continue
-            if piece.source not in opened:
-                opened[piece.source] = files.enter_context(piece.source.opened())
-            system.copy(opened[piece.source], piece.offset, piece.length, descriptor)
-        system.write_all(descriptor, buffers)
+            if piece is not None:
+                if piece.source not in opened:
+                    opened[piece.source] = files.enter_context(piece.source.opened())
+                _copy(opened[piece.source], piece, descriptor, flush)
+
+
+def _grouped(pieces: Iterable[Piece]) -> Iterator[tuple[list[bytes | memoryview], Range | None]]:
+    """Yield buffers that can be written by one call, and the range that follows them."""
+    buffers: list[bytes | memoryview] = []
+    for piece in pieces:
+        if isinstance(piece, Range):
+            yield buffers, piece
+            buffers = []
+        elif isinstance(piece, Memory):
+            yield [*buffers, made(piece)], None
+            buffers = []
+        else:
+            buffers.append(piece)
+    yield buffers, None
+
+
+def _copy(source: int, piece: Range, target: int, flush: Callable[[], None]) -> None:
+    for start in range(0, piece.length, _FLUSHED):
+        system.copy(source, piece.offset + start, min(_FLUSHED, piece.length - start), target)
+        flush()
+
+
+def _nothing() -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _flushing(descriptor: int) -> Iterator[Callable[[], None]]:
+    """Give what starts to put a file on the disk while it is still being written.
+
+    The sync at the end then finds little left to do.  An error counts although it came to a thread: the
+    system reports it only once.
+    """
+    requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    errors: list[OSError] = []
+
+    def work() -> None:
+        try:
+            while requests.get():
+                system.sync_data(descriptor)
+        except OSError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # no more threads, or no memory for one: the end takes longer
+        yield _nothing
+        return
+    try:
+        yield lambda: requests.put(True) if requests.empty() else None
+    finally:
+        requests.put(False)
+        thread.join()
+    for error in errors:
+        raise error
 
 
 def at_offsets(pieces: Iterable[tuple[int, Piece]]) -> Iterator[Piece]:

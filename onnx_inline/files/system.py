@@ -207,6 +207,11 @@ def sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+def sync_data(descriptor: int) -> None:
+    """Wait until what was written to an open file so far is on the disk."""
+    (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(descriptor)
+
+
 def rename(source: str, target: str) -> None:
     """Give a file another name, replacing what had it, in one step."""
     os.replace(source, target)  # noqa: PTH105 - one system call, wrapped in tests
