@@ -27,24 +27,36 @@ if TYPE_CHECKING:
         OnnxInlineError,
         OpsetConflictError,
         SourceChangedError,
+        TargetFileError,
         TensorDataError,
         UnboundInitializersError,
         UnknownFunctionError,
         UnknownNameError,
+        UnknownTargetError,
         WriteError,
     )
     from onnx_inline.files.lazy import load, save
     from onnx_inline.files.protos import load_proto, save_proto
     from onnx_inline.files.writer import WriteReport
+    from onnx_inline.gradients import GradientFinding, GradientReport, check_gradients
     from onnx_inline.passes.bind_initializers import BindInitializersPass
     from onnx_inline.passes.fold_modules import FoldModulesPass, fold_modules
     from onnx_inline.passes.inline_functions import InlineFunctionsPass
     from onnx_inline.passes.merge_functions import MergeFunctionsPass
     from onnx_inline.passes.outline_repeats import OutlineRepeatsPass
+    from onnx_inline.targets import Target, list_targets, load_target
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
 
 #: public name -> the module that defines it
 _HOME = {
+    "UnknownTargetError": "errors",
+    "TargetFileError": "errors",
+    "list_targets": "targets",
+    "load_target": "targets",
+    "Target": "targets",
+    "GradientFinding": "gradients",
+    "GradientReport": "gradients",
+    "check_gradients": "gradients",
     "InlineFunctionsPass": "passes.inline_functions",
     "inline_functions": "api",
     "inline_file": "api",
@@ -92,6 +104,8 @@ __all__ = [
     "FileError",
     "FoldModulesPass",
     "FunctionCycleError",
+    "GradientFinding",
+    "GradientReport",
     "InlineFunctionsPass",
     "InlineReport",
     "InvalidModelError",
@@ -104,20 +118,26 @@ __all__ = [
     "OpsetConflictError",
     "OutlineRepeatsPass",
     "SourceChangedError",
+    "Target",
+    "TargetFileError",
     "TensorDataError",
     "UnboundInitializer",
     "UnboundInitializersError",
     "UnknownFunctionError",
     "UnknownNameError",
+    "UnknownTargetError",
     "WriteError",
     "WriteReport",
     "__version__",
     "bind_initializers",
+    "check_gradients",
     "fold_modules",
     "inline_file",
     "inline_functions",
+    "list_targets",
     "load",
     "load_proto",
+    "load_target",
     "save",
     "save_proto",
     "unbound_initializers",
