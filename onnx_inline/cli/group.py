@@ -12,11 +12,13 @@ from typing import Any
 import click
 
 from onnx_inline.cli.config import configured
+from onnx_inline.cli.log import as_verbose_as
 from onnx_inline.cli.settings import Settings, common_options
 
 #: command -> the module of onnx_inline.cli that has it, in the order of the help page
 COMMANDS = {
     "inline": "transforming",
+    "bind": "binding",
     "inspect": "looking",
     "passes": "chaining",
     "targets": "looking",
@@ -43,8 +45,10 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, or print where each value comes from."""
-        if not ctx.ensure_object(Settings).show_config:
-            return super().invoke(ctx)
+        chosen = ctx.ensure_object(Settings)
+        if not chosen.show_config:
+            with as_verbose_as(chosen.verbose):
+                return super().invoke(ctx)
         for name, value in ctx.params.items():
             source = ctx.get_parameter_source(name)
             origin = "unknown" if source is None else source.name.lower().replace("_", " ")

@@ -33,7 +33,6 @@ class Job:
         external_data: name of the data file beside the output; None is chosen freely.
         size_threshold: tensors of at least so many bytes go into the data file.
         external_root: a folder that links of external data may lead into.
-        force: write over an existing file.
         diff: print what would change as text.
     """
 
@@ -45,7 +44,6 @@ class Job:
     external_data: str | None = None
     size_threshold: int = 1024
     external_root: str | None = None
-    force: bool = False
     diff: bool = False
 
     def reading(self) -> dict[str, Any]:
@@ -59,7 +57,6 @@ class Job:
             "external_data": self.external_data,
             "size_threshold_bytes": self.size_threshold,
             "output_format": self.output_format,
-            "force": self.force,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,14 +75,17 @@ def reads_model(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def reads_and_writes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command IN, OUT and the options about them; it is called with a :class:`Job` first."""
+def reads_and_writes(command: Callable[..., Any], *, more: str | None = None) -> Callable[..., Any]:
+    """Give a command IN, OUT and the options about them; it is called with a :class:`Job` first.
+
+    With ``more``, further paths take the place of OUT and come as a keyword of that name.
+    """
 
     @functools.wraps(command)
     def with_job(
-        source: str, out: str | None, output: str | None, in_place: bool, force: bool, dry_run: bool,
+        source: str, output: str | None, in_place: bool, force: bool, dry_run: bool,
         input_format: str | None, output_format: str | None, external: str | None, external_data: str | None,
-        size_threshold: int, external_root: str | None, diff: bool, **options: Any,
+        size_threshold: int, external_root: str | None, diff: bool, out: str | None = None, **options: Any,
     ) -> Any:  # fmt: skip
         target = chosen_target(source, out, output, in_place)
         refuse_to_overwrite(source, target, force)
@@ -94,14 +94,17 @@ def reads_and_writes(command: Callable[..., Any]) -> Callable[..., Any]:
             _refuse_two_on_stdout(options)
         job = Job(
             source, None if dry_run or diff else target, input_format, output_format, external, external_data,
-            size_threshold, external_root, force, diff,
+            size_threshold, external_root, diff,
         )  # fmt: skip
         return command(job, **options)
 
     decorated: Callable[..., Any] = with_job
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
-    return decorated
+    second: dict[str, Any] = {"metavar": "[OUT]", "required": False}
+    if more is not None:
+        second = {"metavar": f"{more.upper()}...", "nargs": -1}
+    return click.argument("source", metavar="IN")(click.argument(more or "out", **second)(decorated))
 
 
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -115,8 +118,6 @@ _EXTERNAL_ROOT: _Option = click.option(
 )
 
 _OPTIONS: tuple[_Option, ...] = (
-    click.argument("source", metavar="IN"),
-    click.argument("out", metavar="[OUT]", required=False),
     click.option("-o", "--output", metavar="PATH", help="Where to write; - is stdout."),
     click.option("--in-place", is_flag=True, help="Write over IN."),
     click.option("--force", is_flag=True, help="Write over a file that is there already."),
