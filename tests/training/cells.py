@@ -1,7 +1,7 @@
 """One cell of the training matrix: a net, an exporter, and what gradient builders make of the export.
 
-``python -m tests.training.cells NET EXPORTER`` prints one as JSON.  Exporting leaves state behind in torch, so
-a process is good for one cell when modules of chosen classes are exported as functions.
+``python -m tests.training.cells NET EXPORTER`` prints one as JSON.  Exporting leaves state behind in torch,
+so a process is good for one cell when modules of chosen classes are exported as functions.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class LossResult:
     """What training with one loss gave.
 
     ``error`` is the largest relative difference between a gradient of ONNX Runtime and torch's in the first
-    step (None: not comparable), ``absolute`` the largest absolute one; ``losses`` are the first of 20 steps and
-    the one after the last.
+    step (None: not comparable), ``absolute`` the largest absolute one; ``losses`` are the first of 20 steps
+    and the one after the last.
     """
 
     error: float | None
@@ -190,9 +190,8 @@ def onnx_ad_gradients(
 
     from onnx_inline.integrations import weightless
 
-    prepared = prepared_for_onnx_ad(model)
-    prepared = weightless.weights_as_inputs(weightless.without_data(prepared, trained))
-    adjoint = onnx_ad.reverse(prepared, inputs=trained, prefix="adj_", layout="onnx")
+    ready = weightless.weights_as_inputs(weightless.without_data(prepared(model, "onnx-ad"), trained))
+    adjoint = onnx_ad.reverse(ready, inputs=trained, prefix="adj_", layout="onnx")
     adjoint.ir_version = min(adjoint.ir_version, 10)
     session = onnxruntime.InferenceSession(adjoint.SerializeToString())
     weights = {
@@ -200,8 +199,8 @@ def onnx_ad_gradients(
         for name, parameter in module.named_parameters(remove_duplicate=False)
     }
     weights = {name: weights[name] for name in trained}
-    output = prepared.graph.output[0].name
-    y = forward(prepared, x, weights)
+    output = ready.graph.output[0].name
+    y = forward(ready, x, weights)
     seed = (2 * (y - target.numpy()) / y.size)[..., None]
     results = session.run(
         [f"adj_{name}" for name in trained], {**weights, "x": x.numpy(), f"adj_{output}": seed}
@@ -209,10 +208,11 @@ def onnx_ad_gradients(
     return {name: array[..., 0] for name, array in zip(trained, results, strict=True)}
 
 
-def prepared_for_onnx_ad(model: onnx.ModelProto) -> onnx.ModelProto:
-    from onnx_inline.integrations._standin import prepare_for_onnx_ad
+def prepared(model: onnx.ModelProto, target: str) -> onnx.ModelProto:
+    from onnx_inline.integrations import _standin
 
-    return prepare_for_onnx_ad(model)
+    prepare = _standin.prepare if target == "ort-training" else _standin.prepare_for_onnx_ad
+    return prepare(model)
 
 
 def forward(model: onnx.ModelProto, x: Tensor, weights: Gradients) -> np.ndarray:

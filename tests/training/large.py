@@ -92,7 +92,7 @@ def forget_peak() -> None:
 
 
 def step(files: Artifacts, mebibytes: int, loss: str) -> float | None:
-    """Load the artifacts and return the loss of one step, or None if there is no room: it takes four times."""
+    """Load the artifacts and return the loss of one step, or None if there is no room for it."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
     if free < 5 * mebibytes:
         return None

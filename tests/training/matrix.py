@@ -38,16 +38,16 @@ binary cross-entropy with logits, cross-entropy) by ONNX Runtime training 1.19.2
 
 - Without onnx_inline, {failing} of the {with_functions} exports that have functions fail.
 - With it, {trained} of {cells} exports train, and {falls} of {losses} losses fall over 20 steps.
-- The gradients of the first step were compared with torch's for every parameter, {compared} times. The largest
-  difference is {relative:.1e} relative, {absolute:.1e} absolute.
+- The gradients of the first step were compared with torch's for every parameter, {compared} times. The
+  largest difference is {relative:.1e} relative, {absolute:.1e} absolute.
 - onnx-ad, a second and independent builder, gave the gradients of {second} exports; the largest relative
   difference is {second_error:.1e}.
 
 A difference is relative to the largest entry of that parameter's gradient, or to a hundredth of the largest
 gradient of the net where that is more. A net with random dropout has no gradient to compare. "functions" is
-`export_modules_as_functions=True`, "class set" the same with a set of classes, "dynamo" the current exporter (it
-writes no functions), "onnxscript" the current exporter with onnxscript functions for some operators. "before"
-says what ONNX Runtime does without onnx_inline.
+`export_modules_as_functions=True`, "class set" the same with a set of classes, "dynamo" the current exporter
+(it writes no functions), "onnxscript" the current exporter with onnxscript functions for some operators.
+"before" says what ONNX Runtime does without onnx_inline.
 
 | net | exporter | functions | before | MSE | L1 | BCE | cross-entropy | onnx-ad |
 |---|---|---|---|---|---|---|---|---|
