@@ -142,7 +142,8 @@ class ProtoStamper:
             copy = type(message)()
             copy.CopyFrom(message)
             for field in fields:
-                copy.ClearField(field)
+                if field in message.DESCRIPTOR.fields_by_name:  # onnx before 1.18 knows no devices
+                    copy.ClearField(field)
             # The message is kept as well, or another could get its id.
             known = self._serialized[id(message)] = (message, copy.SerializeToString(deterministic=True))
         return known[1]
@@ -244,10 +245,11 @@ class _Renderer:
         """Add what is copied, doc string and unknown fields, and the sharding, which names values."""
         source: onnx.NodeProto = node.source
         piece.raw(self._stamper.without(source, *_NODE_FIELDS))
-        if not source.device_configurations:
+        configurations = getattr(source, "device_configurations", ())
+        if not configurations:
             return
         slots = dict(zip([*source.input, *source.output], [*node.inputs, *node.outputs], strict=False))
-        for configuration in source.device_configurations:
+        for configuration in configurations:
             out = Piece(self._lengths)
             out.raw(self._stamper.without(configuration, "sharding_spec"))
             for spec in configuration.sharding_spec:
