@@ -18,6 +18,7 @@ from onnx_inline.cli.settings import Settings, common_options
 #: command -> the module of onnx_inline.cli that has it, in the order of the help page
 COMMANDS = {
     "inline": "transforming",
+    "check": "preparing",
     "bind": "binding",
     "inspect": "looking",
     "passes": "chaining",

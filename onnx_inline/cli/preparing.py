@@ -1,0 +1,49 @@
+"""Commands that fit models to their readers: check."""
+
+from __future__ import annotations
+
+import click
+
+from onnx_inline.cli.group import Command
+from onnx_inline.cli.job import reads_model
+from onnx_inline.cli.output import json_option, print_json
+from onnx_inline.cli.settings import settings
+
+
+@click.command("check", cls=Command, example="onnx-inline check model.onnx --target ort-training")
+@reads_model
+@click.option("--target", metavar="NAME", default="ort-training", show_default=True, help="See targets.")
+@click.option(
+    "--trainable", metavar="NAME", multiple=True, help="Ask for this gradient; else for all weights."
+)
+@click.option(
+    "--loss", metavar="NAME", multiple=True, help="Ask gradients of this value; else of all outputs."
+)
+@click.option("--keep", metavar="PATTERN", multiple=True, help="Functions that the reader knows.")
+@json_option
+def check_command(
+    model: str,
+    input_format: str | None,
+    external_root: str | None,
+    target: str,
+    trainable: tuple[str, ...],
+    loss: tuple[str, ...],
+    keep: tuple[str, ...],
+    json: bool,
+    report: str | None,
+) -> int:
+    """Say what stands between a model and its reader, for example its gradient builder.
+
+    The model is judged as it is once its functions are inlined.  The exit code is 1 if anything blocks.
+    """
+    from onnx_inline.files.protos import load_proto
+    from onnx_inline.gradients import check_gradients
+    from onnx_inline.reports.findings import answer, findings_table
+
+    proto = load_proto(model, input_format=input_format, external_root=external_root)
+    found = check_gradients(proto, target, trainable or None, outputs=loss or None, keep=keep or None)
+    if not print_json("check", lambda: {"model": model, **found.to_dict()}, json, report):
+        settings().say(answer(found))
+        if found.findings:
+            settings().result(findings_table(found))
+    return int(not found.ok)
