@@ -136,14 +136,16 @@ def test_stdin_and_stdout_hold_models_and_the_answer_moves_to_stderr(source: Pat
 
 @pytest.mark.parametrize("form", ["textproto", "onnxtxt", "json"])
 def test_text_forms_go_in_and_out_by_suffix_and_by_option(form: str, source: Path) -> None:
+    # Older onnx prints names with slashes as it cannot read them again.
+    flat = ("--names", "flat")
     text = source.with_name(f"out.{form}")
-    assert run("inline", source, text).code == 0
-    piped = run("inline", "-", "-", "--format", form, stdin=source.read_bytes())
+    assert run("inline", source, text, *flat).code == 0
+    piped = run("inline", "-", "-", *flat, "--format", form, stdin=source.read_bytes())
     assert piped.out == text.read_text(encoding="utf-8")
     back = source.with_name("back.onnx")
     assert run("inline", "-", back, "--input-format", form, stdin=text.read_bytes()).code == 0
     direct = source.with_name("direct.onnx")
-    assert run("inline", source, direct).code == 0
+    assert run("inline", source, direct, *flat).code == 0
     assert onnx.printer.to_text(loaded(back)) == onnx.printer.to_text(loaded(direct))
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from onnx_inline.binding import BindReport, bind_initializers
@@ -43,7 +42,7 @@ def lacking(type_: int, dims: list[int], name: str = "w") -> onnx.ModelProto:
 
 def values(model: onnx.ModelProto | ir.Model) -> dict[str, np.ndarray[Any, Any]]:
     proto = model if isinstance(model, onnx.ModelProto) else ir.to_proto(model)
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    return {tensor.name: ir.serde.deserialize_tensor(tensor).numpy() for tensor in proto.graph.initializer}
 
 
 def outputs(model: onnx.ModelProto | ir.Model, condition: bool) -> list[float]:
