@@ -94,6 +94,7 @@ def generate_artifacts(
         UnknownNameError: ``requires_grad`` or ``frozen_params`` names an initializer that is not there.
         ModelError: the model cannot be prepared, or holds over 2 GiB that are no parameters.
         FileError: a file cannot be read, or there is no such folder.
+        ValueError: there is an optimizer and nothing to train.
         RuntimeError, TypeError: whatever ONNX Runtime's own function refuses.
 
     All files are made in a folder of their own and moved when all are there.  ONNX Runtime itself reads the
@@ -111,6 +112,8 @@ def generate_artifacts(
     """
     from onnxruntime.training import artifacts
 
+    if optimizer is not None and not requires_grad:
+        raise ValueError("an optimizer needs something to train: name initializers in requires_grad")
     folder = _folder(artifact_directory)
     source = _read(model)
     chosen = {*(requires_grad or ()), *(frozen_params or ())}

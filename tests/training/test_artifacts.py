@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from torch.nn import functional
 from onnx_inline.errors import FileError, ModelError, UnknownNameError
 from onnx_inline.integrations.ort_training import generate_artifacts
 from tests.training.artifact_helpers import PARAMETERS, Trainer, data, linear_model, save_external
+from tests.training.exporters import by_script
+from tests.training.nets import NETS
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 SGD = artifacts.OptimType.SGD
@@ -242,6 +245,53 @@ def test_several_threads_take_turns(here: Path) -> None:
     assert failures == []
     assert state_of_the_runtime() == before
     assert len(contents(here.parent / "out")) == 16
+
+
+class Elsewhere(onnxblock.Block):
+    """A loss that looks at what blocks do in another thread, and then fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def build(self, name: str) -> str:
+        def look() -> None:
+            self.seen.append(onnxblock.blocks.Abs().temp_onnx_file_path)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        self.seen.append(onnxblock.blocks.Abs().temp_onnx_file_path)
+        return str(onnxblock.blocks.ReduceMean(keepdims=False)(name))
+
+
+def test_blocks_in_other_threads_are_the_runtime_s_own(here: Path) -> None:
+    loss = Elsewhere()
+    generate_artifacts(linear_model(), list(PARAMETERS), loss=loss, artifact_directory="../out")
+    theirs, ours = loss.seen
+    assert theirs == str(here / "temp.onnx")
+    assert ".onnx_inline-" in ours
+
+
+@pytest.mark.parametrize("name", ["cnn, batch norm", "dropout, random"])
+def test_evaluation_is_torch_s_evaluation(here: Path, name: str) -> None:
+    torch.manual_seed(0)
+    net, x = NETS[name].build(), NETS[name].inputs()
+    by_script(here / "net.onnx", copy.deepcopy(net), x, NETS[name], True)
+    stored = {
+        tensor.name: torch.tensor(onnx.numpy_helper.to_array(tensor))
+        for tensor in onnx.load("net.onnx").graph.initializer
+    }
+    trainer = generate(here / "net.onnx", requires_grad=[name for name, _ in net.named_parameters()])
+    net.load_state_dict(stored, strict=False)
+    target = torch.rand_like(net.eval()(x))
+    expected = functional.mse_loss(net(x), target).item()
+    assert trainer.evaluated((x.numpy(), target.numpy())) == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_optimizer_without_anything_to_train_is_refused(here: Path) -> None:
+    with pytest.raises(ValueError, match="name initializers in requires_grad"):
+        generate(linear_model(), requires_grad=None)
 
 
 def test_a_name_that_is_no_initializer_is_refused_with_a_proposal(here: Path) -> None:
