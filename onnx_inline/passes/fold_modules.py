@@ -43,18 +43,18 @@ class FoldModulesPass(ir.passes.InPlacePass):
     Before::
 
         <ir_version: 10, opset_import: ["" : 18, "m" : 1]>
-        main (float[2] x) => (float[2] y) { ["block"] y = m.Block (x) }
+        main (float[2] x) => (float[2] y) { ["top"] y = m._FlattenedModule (x) }
         <domain: "m", opset_import: ["" : 18, "m" : 1]>
-        Block (a) => (c) { ["act"] b = m.Act (a) c = Neg (b) }
+        _FlattenedModule (a) => (b) { ["block"] b = m.Block (a) }
         <domain: "m", opset_import: ["" : 18]>
-        Act (a) => (b) { b = Relu (a) }
+        Block (a) => (c) { b = Relu (a) c = Neg (b) }
 
     After::
 
-        <ir_version: 10, opset_import: ["" : 18, "m" : 1]>
-        main (float[2] x) => (float[2] y) { ["block"] y = m.Block (x) }
+        <ir_version: 10, opset_import: ["m" : 1]>
+        main (float[2] x) => (float[2] y) { ["top/block"] y = m.Block (x) }
         <domain: "m", opset_import: ["" : 18]>
-        Block (a) => (c) { ["act/Relu"] b = Relu (a) c = Neg (b) }
+        Block (a) => (c) { b = Relu (a) c = Neg (b) }
 
     Raises:
         UnknownFunctionError: a class matches no function.

@@ -14,7 +14,7 @@ from onnx_inline.errors import FunctionCycleError
 from onnx_inline.identifiers import OperatorId
 from onnx_inline.names import NameScope
 from onnx_inline.passes.base import refusing
-from onnx_inline.passes.structure import Hole, Keys, all_nodes, defined_within
+from onnx_inline.passes.structure import Hole, Keys, all_nodes, callees_stay_first, defined_within
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,13 @@ class MergeFunctionsPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge, functions that call no others first: those that call them may be equal only then."""
         calls = _Calls(model)
-        merged = False
-        for level in calls.levels():
-            for group in self._equal(model, level):
-                _merge(model, calls, group, self.constants)
-                merged = True
-        return ir.passes.PassResult(model, merged)
+        levels = calls.levels()
+        before = len(model.functions)
+        with callees_stay_first(model):
+            for level in levels:
+                for group in self._equal(model, level):
+                    _merge(model, calls, group, self.constants)
+        return ir.passes.PassResult(model, len(model.functions) != before)
 
     def _equal(self, model: ir.Model, functions: Sequence[ir.Function]) -> list[list[_Member]]:
         """Return the groups of functions that are to become one."""

@@ -10,11 +10,12 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
+from onnx_inline.engine.collector import collector_paused
 from onnx_inline.names import NameScope
 from onnx_inline.passes.outlining import Scope, Stretch, is_bound_to_its_place, outline, scope_of, stretch
 from onnx_inline.passes.refold import has_provenance, refold
 from onnx_inline.passes.repeats import repeats
-from onnx_inline.passes.structure import Keys
+from onnx_inline.passes.structure import Keys, callees_stay_first
 
 #: A round finds the largest repeats that do not overlap; each next one works on what became smaller by it.
 _ROUNDS = 32
@@ -30,6 +31,26 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
     inputs.  The repeats that save most nodes go first; a stretch repeated back to back is cut where the
     fewest values cross.  What nodes say beyond the structure (types, shapes, metadata, doc strings) stays
     where all repeats agree on it.
+
+    Before, with ``min_nodes=3``::
+
+        <ir_version: 10, opset_import: ["" : 18]>
+        main (float[2] x) => (float[2] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> {
+            ["first"] a = Mul (x, v) b = Add (a, v) c = Relu (b)
+            ["second"] d = Mul (c, w) e = Add (d, w) y = Relu (e)
+        }
+
+    After::
+
+        <ir_version: 10, opset_import: ["" : 18, "outlined" : 1]>
+        main (float[2] x) => (float[2] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> {
+            ["Repeat_1"] c = outlined.Repeat_1 (x, v)
+            ["Repeat_1_2"] y = outlined.Repeat_1 (c, w)
+        }
+        <domain: "outlined", opset_import: ["" : 18]>
+        Repeat_1 (input, input_2) => (c) {
+            ["first"] a = Mul (input, input_2) b = Add (a, input_2) c = Relu (b)
+        }
 
     Attributes:
         by: what to go by: ``provenance``, ``structure``, or ``auto``: by provenance if there is any.
@@ -50,7 +71,8 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Outline by provenance or structure."""
         by_provenance = self.by == "provenance" or (self.by == "auto" and has_provenance(model))
-        changed = refold(model) if by_provenance else self._outline(model)
+        with collector_paused(), callees_stay_first(model):
+            changed = refold(model) if by_provenance else self._outline(model)
         return ir.passes.PassResult(model, modified=changed)
 
     def _outline(self, model: ir.Model) -> bool:

@@ -189,7 +189,7 @@ def _rename(function: ir.Function, stretches: Sequence[Stretch]) -> None:
         value.name = scope.claim(leaves.pop() if len(leaves) == 1 else "input")
     path = stretches[0].path
     for node in function:
-        node.name = (node.name or "").removeprefix(path) or node.op_type
+        node.name = (node.name or "").removeprefix(path)
         for value in node.outputs:
             value.name = scope.claim((value.name or "").removeprefix(path) or "value")
 

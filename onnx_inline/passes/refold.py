@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -42,8 +43,14 @@ def refold(model: ir.Model) -> bool:
 def path_of(node: ir.Node) -> Path:
     """Return the calls that a node came through; none if its metadata does not say, or not legibly."""
     text = node.metadata_props.get(CALL_PATH_KEY)
+    return _path(text) if text else ()
+
+
+@functools.lru_cache(maxsize=1024)
+def _path(text: str) -> Path:
+    # Nodes that came through the same calls stand together, so that a small cache serves nearly all.
     try:
-        return tuple((str(site), str(function)) for site, function in json.loads(text)) if text else ()
+        return tuple((str(site), str(function)) for site, function in json.loads(text))
     except (ValueError, TypeError):
         return ()
 
