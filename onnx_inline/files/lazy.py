@@ -142,7 +142,11 @@ def load(
         >>> [node.op_type for node in onnx_inline.load(path).graph]
         ['Abs']
     """
-    proto = read_skeleton(path, external_root=external_root, input_format=input_format).model
+    return from_skeleton(read_skeleton(path, external_root=external_root, input_format=input_format).model)
+
+
+def from_skeleton(proto: onnx.ModelProto) -> ir.Model:
+    """Return a model whose weights stay in their files; the skeleton loses its stamps to it."""
     stamps = _take_stamps(proto)
     model = ir.serde.deserialize_model(proto)
     if stamps:
