@@ -221,7 +221,7 @@ class _Planning:
             functions_before=len(self._view.functions),
             removed=tuple(str(f) for f in self._view.functions if f in gone),
             left=tuple(self._left(main)),
-            conversions=tuple(self._specialiser.conversions),
+            conversions=tuple(self._specialiser.converter.done),
             opset_imports=imports if gone else self._view.imports(None),
         )
 

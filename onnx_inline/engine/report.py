@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from onnx_inline.engine.specialise import Conversion
+from onnx_inline.engine.conversion import Conversion
 
 
 @dataclass(frozen=True)

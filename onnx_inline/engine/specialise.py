@@ -29,18 +29,12 @@ from onnx_inline.engine.body import (
     captures,
     renumbered_graph,
 )
+from onnx_inline.engine.conversion import Converter
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.liveness import live_nodes
-from onnx_inline.errors import CallSiteError, InvalidModelError, OpsetConflictError
+from onnx_inline.errors import CallSiteError, InvalidModelError
 from onnx_inline.identifiers import OperatorId
-from onnx_inline.opsets import (
-    STANDARD_DOMAINS,
-    NotConvertibleError,
-    convert_node,
-    input_is_required,
-    means_the_same,
-    schema_of,
-)
+from onnx_inline.opsets import STANDARD_DOMAINS, input_is_required, schema_of
 
 IDENTITY = OperatorId("", "Identity")
 
@@ -69,17 +63,6 @@ class Way:
     target: int
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """An operator of a function body converted to the opset of the graph that it goes into."""
-
-    function: str
-    operator: str
-    domain: str
-    needs: int
-    has: int
-
-
 @dataclass
 class Specialiser:
     """Makes and keeps the body for each way of calling.
@@ -94,8 +77,10 @@ class Specialiser:
     pure: Collection[OperatorId]
     targets: Sequence[Mapping[str, int]]
     bodies: dict[Way, Body] = field(default_factory=dict)
-    conversions: dict[Conversion, None] = field(default_factory=dict)
     _bindings: dict[Way, dict[str, Binding]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.converter = Converter(self.form)
 
     def way(
         self, node: Node, labels: Sequence[str], target: int, needed: Sequence[bool], where: str
@@ -190,6 +175,7 @@ class _Specialisation:
     def __init__(self, specialiser: Specialiser, way: Way, bindings: Mapping[str, Binding]) -> None:
         self._all, self._way, self._bindings = specialiser, way, bindings
         self._signature = signature = specialiser.functions[way.function]
+        self._name = str(signature.id)
         self._target = specialiser.targets[way.target]
         source = signature.body
         self._absent = {slot for slot, given in zip(source.inputs, way.present, strict=True) if not given}
@@ -223,7 +209,7 @@ class _Specialisation:
             return [node]
         if node.op == ("", "Constant", "") and node.outputs[0] is not None:
             self._constants[node.outputs[0]] = node
-        return self._converted(node)
+        return self._all.converter.converted(node, self._target, self._body, self._constants, self._name)
 
     def _inputs(self, node: Node) -> tuple[Slot | None, ...]:
         if not self._absent or self._absent.isdisjoint(node.inputs):
@@ -323,59 +309,6 @@ class _Specialisation:
         graphs = tuple(renumbered_graph(graph, slots) for graph in value.graphs)
         return Graphs(attribute.name, graphs, self._all.form.renamed(value.payload, attribute.name))
 
-    # ------------------------------------------------------------- conversion
-
-    def _converted(self, node: Node) -> list[Node]:
-        needs = node.imports.get(node.op.domain)
-        has = self._target.get(node.op.domain)
-        if needs is None or has is None or means_the_same(node.op, needs, has):
-            return [node]
-        try:
-            if any(True for _ in node.subgraphs()):
-                raise NotConvertibleError("no converter takes operators with subgraphs")
-            converted = self._convert(node, needs, has)
-        except NotConvertibleError as reason:
-            raise OpsetConflictError(
-                function=str(self._signature.id),
-                operator=node.op.name,
-                domain=node.op.domain,
-                needs=needs,
-                has=has,
-                reason=str(reason),
-            ) from None
-        self._all.conversions[
-            Conversion(str(self._signature.id), node.op.name, node.op.domain, needs, has)
-        ] = None
-        return converted
-
-    def _convert(self, node: Node, needs: int, has: int) -> list[Node]:
-        form, name = self._all.form, "s{}".format
-        constants = [self._constants[slot] for slot in dict.fromkeys(node.inputs) if slot in self._constants]
-        made = convert_node(
-            form.to_proto(node, name), [form.to_proto(c, name) for c in constants], node.op, needs, has
-        )
-        # Names of values that exist already; a copy of a constant gets a slot of its own.
-        slots = {name(slot): slot for slot in (*node.inputs, *node.outputs) if slot is not None}
-        for constant in constants:
-            slots.pop(name(constant.outputs[0]))
-        known = {name(c.outputs[0]) for c in constants} - {o for new in made for o in new.output}
-        slots.update({text: int(text[1:]) for text in known})
-        return [self._adopted(new, node, slots) for new in made]
-
-    def _adopted(self, made: onnx.NodeProto, original: Node, slots: dict[str, Slot]) -> Node:
-        for text in made.output:
-            if text and text not in slots:
-                slots[text] = self._body.fresh(f"{original.label or original.op.name}_{made.op_type}")
-        label = original.label if made.op_type == original.op.name else ""
-        return replace(
-            original,
-            op=OperatorId(made.domain, made.op_type),
-            inputs=tuple(slots[text] if text else None for text in made.input),
-            outputs=tuple(slots[text] if text else None for text in made.output),
-            attributes=tuple(Plain(a.name, self._all.form.from_proto(a)) for a in made.attribute),
-            label=label,
-        )
-
     # ----------------------------------------------------- outputs and liveness
 
     def _outputs(self) -> tuple[tuple[Slot | None, ...], list[Node]]:
@@ -426,9 +359,7 @@ class _Specialisation:
         return attribute._replace(graphs=graphs)
 
     def _error(self, message: str) -> InvalidModelError:
-        return InvalidModelError(
-            f"cannot inline {self._signature.id}: {message}", function=str(self._signature.id)
-        )
+        return InvalidModelError(f"cannot inline {self._name}: {message}", function=str(self._signature.id))
 
 
 def _schema_attribute(node: Node, name: str) -> onnx.defs.OpSchema.Attribute | None:
