@@ -313,6 +313,21 @@ def test_an_object_whose_data_are_elsewhere_needs_its_path(here: Path) -> None:
         generate(model)
 
 
+def test_constants_that_no_model_file_can_hold_are_refused_before_they_are_read(here: Path) -> None:
+    """The data file is a hole of 2.2 GB, which takes no room."""
+    with Path("outside.onnx.data").open("wb") as stream:
+        stream.truncate(2_200_000_000)
+    model = linear_model()
+    huge = onnx.TensorProto(name="table", data_type=onnx.TensorProto.FLOAT, dims=[550_000, 1000])
+    huge.data_location = onnx.TensorProto.EXTERNAL
+    huge.external_data.add(key="location", value="outside.onnx.data")
+    model.graph.initializer.append(huge)
+    Path("outside.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="'table' and the like in requires_grad or frozen_params"):
+        generate(here / "outside.onnx")
+    assert contents(here.parent / "out") == {}
+
+
 def test_initializers_that_are_inputs_too_are_parameters_once(here: Path) -> None:
     model = linear_model()
     model.graph.input.extend(
