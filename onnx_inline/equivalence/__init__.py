@@ -202,7 +202,8 @@ class _Comparison:
         self, engine: str, version: str, feeds: list[Any], results: list[tuple[list[Any], list[Any]]]
     ) -> EngineReport:
         names = [info.name for info in self.a.proto.graph.output]
-        whole, where = Difference(), ("", None, {})
+        whole = Difference()
+        where: tuple[str, int | None, Feeds] = ("", None, {})
         for (seed, one), (old, new) in zip(feeds, results, strict=True):
             for name, first, second in zip(names, old, new, strict=True):
                 difference = compare(first, second, self.tolerance)

@@ -59,7 +59,7 @@ class Subject:
     def content(self) -> bytes | str:
         """Return the model's bytes, or the path of it if its weights are in files."""
         if not self.external:
-            return self.proto.SerializeToString()
+            return bytes(self.proto.SerializeToString())
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-inline-"))
         path = Path(folder, "model.onnx")
         save_proto(self.proto, path, external_data="model.data", external="inline")

@@ -26,7 +26,8 @@ class FirstDifference:
     compared: int
 
     def __str__(self) -> str:
-        return f"{self.value!r} (of {self.compared} values in both)\n      a: {self.node_a}\n      b: {self.node_b}"
+        nodes = f"\n      a: {self.node_a}\n      b: {self.node_b}"
+        return f"{self.value!r} (of {self.compared} values in both){nodes}"
 
 
 @dataclass(frozen=True)

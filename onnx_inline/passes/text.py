@@ -60,7 +60,7 @@ def parse_passes(text: str) -> tuple[ir.passes.PassBase, ...]:
         'fold-modules{depth=1},remove-unused-nodes'
     """
     reader = _Reader(text)
-    passes = []
+    passes: list[ir.passes.PassBase] = []
     while not reader.at_end():
         if passes:
             reader.expect(",", "between passes")
@@ -231,7 +231,9 @@ class _Reader:
         if kind not in ("word", "quoted"):
             raise self._wrong("a value")
         self._next()
-        return Word(self._unquoted(token, position) if kind == "quoted" else token, kind == "quoted", position)
+        if kind == "quoted":
+            return Word(self._unquoted(token, position), True, position)
+        return Word(token, False, position)
 
     def _items(self, depth: int) -> Iterator[Written]:
         first = True

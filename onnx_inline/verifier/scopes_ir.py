@@ -14,7 +14,7 @@ from onnx_inline.verifier.scopes import SMALL, Function, Model, Node, Scope, Val
 def ir_model(model: ir.Model) -> Model:
     """Return what there is in a model; weights are not read."""
     functions = [_function(function) for function in model.functions.values()]
-    light = _light(model)
+    light = light_model(model)
     values = (model.graph.inputs, model.graph.outputs)
     inputs, outputs = ([ir.serde.serialize_value(value) for value in side] for side in values)
     scope = _scope(model.graph, "the graph")
@@ -67,7 +67,8 @@ def _graphs(attribute: ir.Attr) -> list[ir.Graph]:
     return list(attribute.as_graphs()) if attribute.type is ir.AttributeType.GRAPHS else []
 
 
-def _light(model: ir.Model) -> onnx.ModelProto:
+def light_model(model: ir.Model) -> onnx.ModelProto:
+    """Return a model as a proto in which large initializers are inputs, so that nothing reads them."""
     light = onnx.ModelProto(ir_version=model.ir_version)
     for domain, version in model.graph.opset_imports.items():
         light.opset_import.add(domain=domain, version=version)
