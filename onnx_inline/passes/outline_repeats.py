@@ -12,7 +12,15 @@ import onnx_ir as ir
 
 from onnx_inline.engine.collector import collector_paused
 from onnx_inline.names import NameScope
-from onnx_inline.passes.outlining import Scope, Stretch, is_bound_to_its_place, outline, scope_of, stretch
+from onnx_inline.passes.outlining import (
+    Scope,
+    Stretch,
+    is_bound_to_its_place,
+    is_idle,
+    outline,
+    scope_of,
+    stretch,
+)
 from onnx_inline.passes.refold import has_provenance, refold
 from onnx_inline.passes.repeats import repeats
 from onnx_inline.passes.structure import Keys, callees_stay_first
@@ -84,7 +92,7 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
             found = _found(scopes, self.min_nodes, self.min_repeats)
             for stretches in found:
                 identifier = (self.domain, names.claim(f"Repeat_{len(made) + 1}"), "")
-                made.append(outline(model, stretches, identifier))
+                made.append(outline(model, stretches, identifier).function)
             if not found:
                 break
         return bool(made)
@@ -145,7 +153,7 @@ class _Sequence:
         return stretch(scope, scope.nodes[begin : begin + length])
 
     def _number(self, scope: Scope, node: ir.Node) -> int:
-        if is_bound_to_its_place(node):
+        if is_bound_to_its_place(node) or is_idle(scope, node):
             return self._unique()
         key = Keys(scope.imports).operation(node)
         return self._numbers.setdefault(key, len(self._numbers))

@@ -59,6 +59,11 @@ def scope_of(owner: ir.Graph | ir.Function, around: Scope | None = None) -> Scop
     return Scope(graph, owner.opset_imports, nodes, place, readers, names, {})
 
 
+def is_idle(scope: Scope, node: ir.Node) -> bool:
+    """Say whether nothing reads what a node gives: inlined again, it would be gone."""
+    return not any(value in scope.readers for value in node.outputs)
+
+
 def is_bound_to_its_place(node: ir.Node) -> bool:
     """Say whether a node depends on the function around it or on a device, and so cannot be moved."""
     return bool(node.device_configurations) or any(a.is_ref() for a in all_attributes(node))
@@ -138,7 +143,19 @@ def _producers(values: Iterable[ir.Value]) -> Iterator[ir.Node]:
 # ---- the function
 
 
-def outline(model: ir.Model, stretches: Sequence[Stretch], identifier: ir.OperatorIdentifier) -> ir.Function:
+@dataclass(frozen=True)
+class Outlined:
+    """A function made of stretches, and which of the results of a stretch are its outputs."""
+
+    function: ir.Function
+    used: tuple[bool, ...]
+
+    def can_stand_for(self, one: Stretch) -> bool:
+        """Say whether the function gives all that a stretch that does the same is asked for."""
+        return all(given or not wanted for given, wanted in zip(self.used, one.used, strict=True))
+
+
+def outline(model: ir.Model, stretches: Sequence[Stretch], identifier: ir.OperatorIdentifier) -> Outlined:
     """Make a function of stretches that do the same, and put calls of it in their places.
 
     What the function says beyond the structure (types, shapes, metadata, doc strings) is what all stretches
@@ -149,14 +166,25 @@ def outline(model: ir.Model, stretches: Sequence[Stretch], identifier: ir.Operat
         stretches: at least one; all with the same operations and wiring.
         identifier: domain, name and overload of the function, not yet in the model.
     """
-    used = [any(flags) for flags in zip(*(one.used for one in stretches), strict=True)]
+    used = tuple(any(flags) for flags in zip(*(one.used for one in stretches), strict=True))
     function = _function(stretches, used, identifier)
     model.functions[identifier] = function
     model.opset_imports.setdefault(identifier[0], 1)
+    outlined = Outlined(function, used)
+    put_calls(outlined, stretches)
+    return outlined
+
+
+def put_calls(outlined: Outlined, stretches: Sequence[Stretch]) -> None:
+    """Put calls of a function in the places of stretches that do what it does."""
+    function = outlined.function
+    for number, node in enumerate(function):
+        _keep_common(node, [one.nodes[number] for one in stretches])
+    for number, parameter in enumerate(function.inputs):
+        _keep_common_type(parameter, [one.parameters[number] for one in stretches])
     for one in stretches:
-        _replace(one, used, identifier)
-        one.scope.imports.setdefault(identifier[0], 1)
-    return function
+        _replace(one, outlined.used, function.identifier())
+        one.scope.imports.setdefault(function.domain, 1)
 
 
 def _function(
@@ -172,10 +200,6 @@ def _function(
         parameter.const_value = None
     domain, name, overload = identifier
     function = ir.Function(domain, name, overload, graph=graph, attributes=())
-    for number, node in enumerate(function):
-        _keep_common(node, [one.nodes[number] for one in stretches])
-    for number, parameter in enumerate(function.inputs):
-        _keep_common_type(parameter, [one.parameters[number] for one in stretches])
     _rename(function, stretches)
     return function
 
@@ -191,7 +215,12 @@ def _rename(function: ir.Function, stretches: Sequence[Stretch]) -> None:
     for node in function:
         node.name = (node.name or "").removeprefix(path)
         for value in node.outputs:
-            value.name = scope.claim((value.name or "").removeprefix(path) or "value")
+            value.name = scope.claim(_inner_name(value.name or "value", path))
+
+
+def _inner_name(name: str, path: str) -> str:
+    """Return a name without the path; a result has its name from outside, of which the last part stays."""
+    return name.removeprefix(path) if name.startswith(path) else _leaf(name)
 
 
 def _leaf(name: str) -> str:

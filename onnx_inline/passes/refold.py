@@ -6,17 +6,35 @@ import dataclasses
 import functools
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import onnx_ir as ir
 
 from onnx_inline.engine.provenance import CALL_PATH_KEY, NAMESPACE_KEY, namespace
 from onnx_inline.names import NameScope
-from onnx_inline.passes.outlining import Scope, Stretch, is_bound_to_its_place, outline, scope_of, stretch
+from onnx_inline.passes.outlining import (
+    Outlined,
+    Scope,
+    Stretch,
+    is_bound_to_its_place,
+    is_idle,
+    outline,
+    put_calls,
+    scope_of,
+    stretch,
+)
 from onnx_inline.passes.structure import Keys, all_nodes, attribute_graphs
 
 #: The calls that a node came through, outermost first: call site and function.
 Path: TypeAlias = "tuple[tuple[str, str], ...]"
+
+
+class _Form(NamedTuple):
+    """What a call came out as: its function, by name, and what its nodes do."""
+
+    function: str
+    operations: Hashable
+    wiring: Hashable
 
 
 def has_provenance(model: ir.Model) -> bool:
@@ -31,12 +49,12 @@ def refold(model: ir.Model) -> bool:
     inlining specialised it, gets numbered names for the rarer ones.
     """
     depth = max((len(path_of(node)) for node in _all_nodes(model)), default=0)
+    made: dict[_Form, Outlined] = {}
     changed = False
     for level in range(depth, 0, -1):
-        for function, forms in _calls(model, level).items():
-            for stretches in sorted(forms, key=len, reverse=True):
-                _fold(model, stretches, function)
-                changed = True
+        for form, stretches in sorted(_calls(model, level).items(), key=lambda item: -len(item[1])):
+            _fold(model, made, form, stretches)
+            changed = True
     return changed
 
 
@@ -63,17 +81,17 @@ def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
 # ---- find
 
 
-def _calls(model: ir.Model, level: int) -> dict[str, list[list[Stretch]]]:
-    """Return for each function its calls at a level, those that do the same together."""
-    found: dict[str, dict[Hashable, list[Stretch]]] = {}
+def _calls(model: ir.Model, level: int) -> dict[_Form, list[Stretch]]:
+    """Return the calls at a level, those of one function that do the same together."""
+    found: dict[_Form, list[Stretch]] = {}
     for owner in (model.graph, *model.functions.values()):
         for scope, around in _scopes(scope_of(owner), ()):
             for path, nodes in _members(scope, around, level).items():
-                function = path[-1][1]
                 if (one := stretch(scope, nodes, "/".join(site for site, _ in path))) is not None:
-                    key = (tuple(Keys(scope.imports).operation(node) for node in nodes), one.wiring)
-                    found.setdefault(function, {}).setdefault(key, []).append(_outer(one, path))
-    return {function: list(forms.values()) for function, forms in found.items()}
+                    operations = tuple(Keys(scope.imports).operation(node) for node in nodes)
+                    form = _Form(path[-1][1], operations, one.wiring)
+                    found.setdefault(form, []).append(_outer(one, path))
+    return found
 
 
 def _scopes(scope: Scope, around: Path) -> Iterator[tuple[Scope, Path]]:
@@ -90,7 +108,7 @@ def _members(scope: Scope, around: Path, level: int) -> dict[Path, list[ir.Node]
     members: dict[Path, list[ir.Node]] = {}
     for node in scope.nodes:
         path = path_of(node)[:level]
-        if len(path) == level and path != around[:level]:
+        if len(path) == level and path != around[:level] and not is_idle(scope, node):
             members.setdefault(path, []).append(node)
     return {path: nodes for path, nodes in members.items() if not any(map(is_bound_to_its_place, nodes))}
 
@@ -112,9 +130,14 @@ def _without_provenance(metadata: Mapping[str, str]) -> dict[str, str]:
 # ---- fold
 
 
-def _fold(model: ir.Model, stretches: Sequence[Stretch], function: str) -> None:
-    made = outline(model, stretches, _free(model, function))
-    for node in all_nodes(made):
+def _fold(model: ir.Model, made: dict[_Form, Outlined], form: _Form, stretches: Sequence[Stretch]) -> None:
+    """Put calls in the places of stretches, if possible of the function already made for their form."""
+    known = made.get(form)
+    if known is not None and all(map(known.can_stand_for, stretches)):
+        put_calls(known, stretches)
+        return
+    made[form] = outline(model, stretches, _free(model, form.function))
+    for node in all_nodes(made[form].function):
         for key in (CALL_PATH_KEY, NAMESPACE_KEY):
             node.metadata_props.pop(key, None)
 
