@@ -19,6 +19,8 @@ from onnx_inline.cli.settings import Settings, common_options
 COMMANDS = {
     "inline": "transforming",
     "check": "preparing",
+    "verify": "comparing",
+    "diff": "comparing",
     "bind": "binding",
     "inspect": "looking",
     "passes": "chaining",

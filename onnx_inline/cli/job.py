@@ -70,7 +70,7 @@ class Job:
 
 def reads_model(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument IN, called ``model``, and the options about reading it."""
-    for option in (_EXTERNAL_ROOT, _INPUT_FORMAT, click.argument("model", metavar="IN")):
+    for option in (EXTERNAL_ROOT, INPUT_FORMAT, click.argument("model", metavar="IN")):
         command = option(command)
     return command
 
@@ -109,11 +109,11 @@ def reads_and_writes(command: Callable[..., Any], *, more: str | None = None) ->
 
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_INPUT_FORMAT: _Option = click.option(
+INPUT_FORMAT: _Option = click.option(
     "--input-format", type=click.Choice(FORMATS), help="Format of IN; else its suffix says."
 )
 
-_EXTERNAL_ROOT: _Option = click.option(
+EXTERNAL_ROOT: _Option = click.option(
     "--external-root", metavar="DIR", help="A folder that external data may lie in."
 )
 
@@ -123,7 +123,7 @@ _OPTIONS: tuple[_Option, ...] = (
     click.option("--force", is_flag=True, help="Write over a file that is there already."),
     click.option("--dry-run", is_flag=True, help="Write nothing; as without an output."),
     click.option("--diff", is_flag=True, help="Write nothing; print what would change."),
-    _INPUT_FORMAT,
+    INPUT_FORMAT,
     click.option(
         "--format", "output_format", type=click.Choice(FORMATS), help="Format of OUT; else its suffix says."
     ),
@@ -135,7 +135,7 @@ _OPTIONS: tuple[_Option, ...] = (
         "--size-threshold", metavar="BYTES", type=click.IntRange(0), default=1024, show_default=True,
         help="Smaller tensors stay inside.",
     ),
-    _EXTERNAL_ROOT,
+    EXTERNAL_ROOT,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,7 +46,18 @@ def json_text(command: str, facts: Mapping[str, Any]) -> str:
 
     head = {"schema_version": SCHEMA_VERSION, "onnx_inline": __version__, "command": command}
     # ASCII, so that names with control characters or lone surrogates leave no terminal or encoder in doubt.
-    return json.dumps({**head, **facts}, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(_finite({**head, **facts}), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _finite(facts: Any) -> Any:
+    """Return ``facts`` with infinities and NaN, which JSON lacks, as text."""
+    if isinstance(facts, float) and not math.isfinite(facts):
+        return str(facts)
+    if isinstance(facts, Mapping):
+        return {key: _finite(value) for key, value in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [_finite(value) for value in facts]
+    return facts
 
 
 def write_text(path: str, text: str) -> None:

@@ -23,6 +23,10 @@ class Terminated(BaseException):
     """SIGTERM arrived.  No ``Exception``, so that only clean-up code sees it on the way out."""
 
 
+class AnswerIsNoError(Exception):
+    """The answer is "no", and what there is to say about it is printed already."""
+
+
 def run(argv: Sequence[str] | None) -> int:
     """Run the command in ``argv`` (the process's arguments by default) and return the exit code."""
     from onnx_inline.cli.group import cli
@@ -58,6 +62,8 @@ def exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, Terminated):
         return TERMINATED
+    if isinstance(error, AnswerIsNoError):
+        return NO
     if isinstance(error, OnnxInlineError | click.ClickException | OSError | MemoryError):
         return BAD_REQUEST
     return OUR_FAULT
@@ -65,7 +71,7 @@ def exit_code(error: BaseException) -> int:
 
 def error_lines(error: BaseException) -> list[str]:
     """Return the ``error:`` line for ``error``, and a ``hint:`` line where there is something to try."""
-    if isinstance(error, click.Abort | KeyboardInterrupt | Terminated):
+    if isinstance(error, click.Abort | KeyboardInterrupt | Terminated | AnswerIsNoError):
         return []
     message, hint = _message_and_hint(error)
     lines = [f"error: {escaped(message)}"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_inline.cli.comparing import check_numerically, numeric_options
 from onnx_inline.cli.group import Command
 from onnx_inline.cli.job import Job, reads_and_writes
 from onnx_inline.cli.output import json_option, print_json, write_text
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     "--names", type=click.Choice(["path", "flat"]), default="path", help="How new values are named."
 )
 @click.option("--provenance", is_flag=True, help="Record in each node which calls it came through.")
+@click.option(
+    "--check", "samples", metavar="N", type=click.IntRange(1), help="Compare N runs before writing."
+)
+@numeric_options
 @json_option
 def inline_command(job: Job, json: bool, report: str | None, **options: Any) -> None:
     """Replace calls of functions by the functions' bodies.
@@ -37,22 +42,32 @@ def inline_command(job: Job, json: bool, report: str | None, **options: Any) -> 
     """
     from onnx_inline import api
 
+    numeric = {name: options.pop(name) for name in ("samples", "rtol", "atol", "seed", "input_data")}
     options = {name: value for name, value in options.items() if value not in (None, ())}
-    if job.diff:
-        _print_diff(job, options)
-        return
-    outcome = api.inline_file(job.source, job.target, **options, **job.reading(), **job.writing())
-    if not print_json("inline", lambda: {**job.to_dict(), **outcome.to_dict()}, json, report):
+    if job.diff or numeric["samples"]:
+        outcome = _inlined_in_memory(job, options, numeric)
+    else:
+        outcome = api.inline_file(job.source, job.target, **options, **job.reading(), **job.writing())
+    if not (print_json("inline", lambda: {**job.to_dict(), **outcome.to_dict()}, json, report) or job.diff):
         _tell(job, outcome)
 
 
-def _print_diff(job: Job, options: dict[str, Any]) -> None:
+def _inlined_in_memory(job: Job, options: dict[str, Any], numeric: dict[str, Any]) -> InlineReport:
+    """Inline with both models at hand, to compare them before anything is written."""
     from onnx_inline import api
-    from onnx_inline.files.skeleton import read_skeleton
-    from onnx_inline.reports.changes import model_diff
+    from onnx_inline.files.protos import load_proto, save_proto
 
-    before = read_skeleton(job.source, **job.reading()).model
-    write_text("-", model_diff(before, api.inline_functions(before, **options), job.source))
+    before = load_proto(job.source, **job.reading())
+    after, outcome = api.inline_functions(before, **options, with_report=True)
+    if job.diff:
+        from onnx_inline.reports.changes import model_diff
+
+        write_text("-", model_diff(before, after, job.source))
+    if numeric["samples"]:
+        check_numerically(before, after, numeric)
+    if job.target is not None:
+        save_proto(after, job.target, **job.writing())
+    return outcome
 
 
 def _tell(job: Job, outcome: InlineReport) -> None:

@@ -77,16 +77,18 @@ def _count_rows(old: Mapping[str, int], new: Mapping[str, int]) -> Iterator[tupl
         yield f"and {len(names) - MOST_ROWS:,} more operators", "", ""
 
 
-def model_diff(before: onnx.ModelProto, after: onnx.ModelProto, name: str) -> str:
+def model_diff(before: onnx.ModelProto, after: onnx.ModelProto, name: str, name_after: str = "") -> str:
     """Return what changed between two models as a unified diff of their text, large weights by their hash.
 
     Args:
         before: the model as it was.
         after: the model as it would be.
-        name: what to call them in the head of the diff.
+        name: what to call it in the head of the diff.
+        name_after: what to call the other; by default the same, with "(after)".
     """
     old, new = (_text(model).splitlines() for model in (before, after))
-    lines = difflib.unified_diff(old, new, escaped_name(name), f"{escaped_name(name)} (after)", lineterm="")
+    names = (escaped_name(name), escaped_name(name_after or f"{name} (after)"))
+    lines = difflib.unified_diff(old, new, *names, lineterm="")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -1,0 +1,22 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+import pytest
+
+#: Whether this onnx reads node names in its text form, as it does from 1.18.
+NAMES_IN_TEXT = not onnx.__version__.startswith("1.17.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip a test that writes its model with node names where onnx cannot read them."""
+    try:
+        return (yield)
+    except onnx.parser.ParseError as error:
+        if NAMES_IN_TEXT:
+            raise
+        pytest.skip(f"the text form of onnx {onnx.__version__} has no node names: {error}")
