@@ -11,6 +11,7 @@ from onnx_inline.reports.text import escaped_name
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from onnx_inline.chaining import PassReport
     from onnx_inline.passes.table import PassEntry
 
 
@@ -35,4 +36,20 @@ def passes_table(entries: Iterable[PassEntry]) -> Table:
         options = ", ".join(option["name"] for option in facts["options"])
         summary = facts["summary"] or facts.get("fault", "")
         table.add_row(*map(escaped_name, (entry.name, options, entry.origin, summary)))
+    return table
+
+
+def run_table(passes: Iterable[PassReport]) -> Table:
+    """Return a rich table of what each pass of a run did."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("pass", overflow="fold")
+    for title in ("nodes", "functions", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for one in passes:
+        nodes = f"{one.nodes_before:,} -> {one.nodes_after:,}"
+        functions = f"{one.functions_before:,} -> {one.functions_after:,}"
+        cells = (escaped_name(one.text), nodes, functions, f"{one.seconds:.2g}")
+        table.add_row(*cells, style=None if one.modified else "dim")
     return table

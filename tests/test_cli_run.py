@@ -1,0 +1,100 @@
+"""``onnx-inline run``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from cli_helpers import run, saved
+
+from onnx_inline.cli import main
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return saved(tmp_path)
+
+
+def test_a_chain_runs_from_file_to_file_and_says_what_each_pass_did(source: Path) -> None:
+    out = source.with_name("out.onnx")
+    outcome = run("run", source, out, "--passes", "inline-functions,remove-unused-nodes")
+    assert outcome.code == 0
+    assert outcome.out.startswith("ran 2 passes: 6 -> 5 nodes in ")
+    assert [line.split()[0] for line in outcome.err.splitlines()] == [
+        "pass", "inline-functions", "remove-unused-nodes",
+    ]  # fmt: skip
+    assert [node.op_type for node in onnx.load(out).graph.node] == ["Abs", "Add", "Neg", "Abs", "Add"]
+
+
+def test_without_an_output_nothing_is_written(source: Path) -> None:
+    outcome = run("run", source, "--passes", "inline-functions", "--json")
+    facts = json.loads(outcome.out)
+    assert facts["target"] is None
+    assert [one["text"] for one in facts["passes"]] == ["inline-functions"]
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_passes_can_be_left_out_of_a_chain(source: Path) -> None:
+    facts = json.loads(
+        run(
+            "run",
+            source,
+            "--passes",
+            "inline-functions,topological-sort",
+            "--skip",
+            "inline-functions",
+            "--json",
+        ).out
+    )
+    assert [one["text"] for one in facts["passes"]] == ["topological-sort"]
+
+
+def test_the_chain_can_stand_in_pyproject(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(source.parent)
+    Path("pyproject.toml").write_text('[tool.onnx-inline.run]\npasses = "inline-functions"\n')
+    assert main(["run", "in.onnx"]) == 0
+    assert capsys.readouterr().out.startswith("ran 1 passes")
+
+
+def test_a_diff_shows_what_each_pass_changes_and_writes_nothing(source: Path) -> None:
+    out = source.with_name("out.onnx")
+    outcome = run("run", source, out, "--passes", "inline-functions,topological-sort", "--diff")
+    assert outcome.code == 0
+    assert "+++ after inline-functions" in outcome.out
+    assert "topological-sort" not in outcome.out
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--passes", "inline-functoins"], "there is no pass 'inline-functoins'"),
+        (["--passes", "inline-functions{depht=1}"], "depht"),
+        (["--passes", "inline-functions{"], "error: "),
+        (["--passes", "inline-functions", "--skip", "nope"], "there is no pass 'nope'"),
+        ([], "Missing option '--passes'"),
+    ],
+)
+def test_a_chain_that_cannot_be_read_is_an_error(
+    arguments: list[str], message: str, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(source), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_a_pass_that_fails_is_named_with_the_command_that_reproduces_it(source: Path) -> None:
+    out, dump = source.with_name("out.onnx"), source.with_name("dump.onnx")
+    chain = "topological-sort,inline-functions{max_nodes=1}"
+    outcome = run("run", source, out, "--passes", chain, "--dump-on-failure", dump)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.err
+    assert "inline-functions" in outcome.err
+    assert f"onnx-inline run {dump} --passes " in outcome.err
+    assert not out.exists()
+    assert onnx.load(dump).functions
