@@ -64,8 +64,9 @@ def check_structure(
     view = view_of(model)
     findings = [finding for name in chosen if name in RULES for finding in RULES[name](view)]
     before = _report(original, chosen)
-    tolerated = before.broken if before else frozenset()
-    if before and _SAME_INTERFACE in chosen:
+    # A report is false if it has findings, so it is compared with None.
+    tolerated = frozenset() if before is None else before.broken
+    if before is not None and _SAME_INTERFACE in chosen:
         findings += _interface_changes(before.interface, view.interface)
     return StructureReport(
         chosen,
