@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.helpers import assert_leaves, assert_transforms, computed, parsed, pr
 HEADER = '<ir_version: 10, opset_import: ["" : 18]>'
 OUTLINED = '<ir_version: 10, opset_import: ["" : 18, "outlined" : 1]>'
 BODY = '<domain: "outlined", opset_import: ["" : 18]>'
-SMALL = OutlineRepeatsPass(min_nodes=3)
+SMALL = OutlineRepeatsPass("structure", min_nodes=3)
 
 
 def structure(model: ir.Model) -> tuple[object, ...]:
@@ -311,3 +312,17 @@ def test_metadata_that_cannot_be_read_is_no_provenance() -> None:
     for text in ("", "no json", "[1]", '{"a": 1}', "[[1,2,3]]"):
         model.graph[0].metadata_props["onnx_inline.call_path"] = text
         assert_leaves(OutlineRepeatsPass(), model)
+
+
+# ---- on what exporters write
+
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("[!b]*/*.onnx"))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_exported_models_come_back_from_outlining_as_they_were(path: Path) -> None:
+    for pass_ in (SMALL, OutlineRepeatsPass("structure", min_nodes=3, nested=True), OutlineRepeatsPass()):
+        model = inline_functions(ir.load(path), provenance=True)
+        before = structure(model)
+        pass_(model)
+        assert structure(inline_functions(model)) == before
