@@ -14,7 +14,7 @@ import torch
 from onnxruntime.training import artifacts, onnxblock
 from torch.nn import functional
 
-from onnx_inline.errors import FileError, ModelError, UnknownNameError
+from onnx_inline.errors import FileError, ModelError, SourceChangedError, UnknownNameError
 from onnx_inline.integrations.ort_training import generate_artifacts
 from tests.training.artifact_helpers import PARAMETERS, Trainer, data, linear_model, save_external
 from tests.training.exporters import by_script
@@ -287,6 +287,33 @@ def test_evaluation_is_torch_s_evaluation(here: Path, name: str) -> None:
     target = torch.rand_like(net.eval()(x))
     expected = functional.mse_loss(net(x), target).item()
     assert trainer.evaluated((x.numpy(), target.numpy())) == pytest.approx(expected, rel=1e-5)
+
+
+class Writing(onnxblock.Block):
+    """A loss that does something to a file, or to the model."""
+
+    def __init__(self, work: Callable[[onnx.ModelProto], object]) -> None:
+        super().__init__()
+        self.work = work
+
+    def build(self, name: str) -> str:
+        self.work(self.base)
+        return str(onnxblock.blocks.ReduceMean(keepdims=False)(name))
+
+
+def test_weights_that_change_meanwhile_are_noticed(here: Path) -> None:
+    path = save_external(linear_model(), here / "outside.onnx")
+    loss = Writing(lambda _: Path("outside.onnx.data").write_bytes(bytes(5000)))
+    with pytest.raises(SourceChangedError, match=r"outside\.onnx\.data"):
+        generate_artifacts(path, list(PARAMETERS), loss=loss, artifact_directory="../out")
+    assert contents(here.parent / "out") == {}
+
+
+def test_what_a_block_does_wrong_is_found_when_it_is_built(here: Path) -> None:
+    nonsense = onnx.helper.make_node("Add", ["nothing", "nothing"], ["z"], name="nonsense")
+    loss = Writing(lambda model: model.graph.node.append(nonsense))
+    with pytest.raises(onnx.checker.ValidationError, match=r"(?s)'nothing'.*nonsense"):
+        generate_artifacts(linear_model(), list(PARAMETERS), loss=loss, artifact_directory="../out")
 
 
 def test_an_optimizer_without_anything_to_train_is_refused(here: Path) -> None:
