@@ -24,6 +24,7 @@ from onnx_inline.passes.outlining import (
 from onnx_inline.passes.refold import has_provenance, refold
 from onnx_inline.passes.repeats import repeats
 from onnx_inline.passes.structure import Keys, callees_stay_first
+from onnx_inline.passes.torch_modules import remove_call_paths, write_call_paths
 
 #: A round finds the largest repeats that do not overlap; each next one works on what became smaller by it.
 _ROUNDS = 32
@@ -34,11 +35,15 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
     """Make functions of repeated subgraphs: same structure, other weights.
 
     Nodes that inlining with ``provenance=True`` left are folded back into the calls that they came through,
-    by the functions' old names.  Without provenance, stretches of consecutive nodes that do the same and are
-    connected alike become calls of one function.  What they read from outside, weights included, becomes its
-    inputs.  The repeats that save most nodes go first; a stretch repeated back to back is cut where the
-    fewest values cross.  What nodes say beyond the structure (types, shapes, metadata, doc strings) stays
-    where all repeats agree on it.
+    by the functions' old names; nodes that torch's exporter wrote (``dynamo=True``), on request into the
+    modules that they came through, by the modules' classes.
+
+    Without provenance, stretches of consecutive nodes that do the same and are connected alike become calls
+    of one function.  What they read from outside, weights included, becomes its inputs.  The repeats that
+    save most nodes go first; a stretch repeated back to back is cut where the fewest values cross.
+
+    What nodes say beyond the structure (types, shapes, metadata, doc strings) stays where all repeats agree
+    on it.
 
     Before, with ``min_nodes=3``::
 
@@ -61,7 +66,8 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
         }
 
     Attributes:
-        by: what to go by: ``provenance``, ``structure``, or ``auto``: by provenance if there is any.
+        by: what to go by: ``provenance``, torch's ``modules``, ``structure``, or ``auto``: by provenance if
+            there is any, else by structure.
         min_nodes: the least number of nodes of a function made by structure.
         min_repeats: how often a subgraph must occur to become a function by structure.
         nested: look for repeats in the functions made as well.
@@ -70,20 +76,35 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
 
     name: ClassVar[str] = "outline-repeats"
 
-    by: Literal["auto", "provenance", "structure"] = "auto"
+    by: Literal["auto", "provenance", "modules", "structure"] = "auto"
     min_nodes: int = 8
     min_repeats: int = 2
     nested: bool = False
     domain: str = "outlined"
 
+    def __post_init__(self) -> None:
+        if self.by not in (*_BY, "auto"):
+            raise ValueError(f"by must be one of {', '.join(_BY)} and auto, not {self.by!r}")
+        if self.min_nodes < 2 or self.min_repeats < 2:
+            raise ValueError("min_nodes and min_repeats must be at least 2")
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Outline by provenance or structure."""
-        by_provenance = self.by == "provenance" or (self.by == "auto" and has_provenance(model))
+        """Outline by what was asked for."""
+        by = self.by if self.by != "auto" else "provenance" if has_provenance(model) else "structure"
         with collector_paused(), callees_stay_first(model):
-            changed = refold(model) if by_provenance else self._outline(model)
+            changed = _BY[by](self, model)
         return ir.passes.PassResult(model, modified=changed)
 
-    def _outline(self, model: ir.Model) -> bool:
+    def _by_provenance(self, model: ir.Model) -> bool:
+        return refold(model)
+
+    def _by_modules(self, model: ir.Model) -> bool:
+        write_call_paths(model.graph)
+        changed = refold(model)
+        remove_call_paths(model)
+        return changed
+
+    def _by_structure(self, model: ir.Model) -> bool:
         """Outline by structure, round after round, until nothing is left to save."""
         made: list[ir.Function] = []
         names = NameScope(function.name for function in model.functions.values())
@@ -101,6 +122,13 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
         left_alone = () if self.nested else made
         functions = [f for f in model.functions.values() if all(f is not other for other in left_alone)]
         return [model.graph, *functions]
+
+
+_BY = {
+    "provenance": OutlineRepeatsPass._by_provenance,
+    "modules": OutlineRepeatsPass._by_modules,
+    "structure": OutlineRepeatsPass._by_structure,
+}
 
 
 def _found(scopes: Sequence[Scope], min_nodes: int, min_repeats: int) -> list[list[Stretch]]:
