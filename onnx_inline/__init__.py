@@ -13,7 +13,10 @@ from onnx_inline._version import __version__
 if TYPE_CHECKING:
     from onnx_inline.api import inline_file, inline_functions
     from onnx_inline.binding import BindReport, Mismatch, bind_initializers
+    from onnx_inline.bisection import BisectReport, bisect
+    from onnx_inline.chaining import PassReport, RunReport, run_file, run_passes
     from onnx_inline.engine.report import InlineReport
+    from onnx_inline.equivalence import EngineReport, FirstDifference, VerifyReport, verify
     from onnx_inline.errors import (
         BindingError,
         CallSiteError,
@@ -23,32 +26,53 @@ if TYPE_CHECKING:
         InvalidModelError,
         ModelError,
         ModelTooLargeError,
+        NoBodyError,
         NotAModelError,
         OnnxInlineError,
         OpsetConflictError,
+        PassFailedError,
+        PassTextError,
+        PassUnavailableError,
         SourceChangedError,
         TargetFileError,
         TensorDataError,
         UnboundInitializersError,
         UnknownFunctionError,
         UnknownNameError,
+        UnknownPassError,
         UnknownTargetError,
+        VerificationError,
         WriteError,
     )
     from onnx_inline.files.lazy import load, save
     from onnx_inline.files.protos import load_proto, save_proto
     from onnx_inline.files.writer import WriteReport
     from onnx_inline.gradients import GradientFinding, GradientReport, check_gradients
+    from onnx_inline.manager import Instrument, PassManager, Step
     from onnx_inline.passes.bind_initializers import BindInitializersPass
+    from onnx_inline.passes.borrowed import ConstantFoldingPass, ConvertOpsetPass
+    from onnx_inline.passes.decompose_operators import (
+        DecomposeOperatorsPass,
+        DecomposeReport,
+        decompose_operators,
+    )
     from onnx_inline.passes.fold_modules import FoldModulesPass, fold_modules
     from onnx_inline.passes.inline_functions import InlineFunctionsPass
     from onnx_inline.passes.merge_functions import MergeFunctionsPass
     from onnx_inline.passes.outline_repeats import OutlineRepeatsPass
+    from onnx_inline.passes.text import format_passes, parse_passes
+    from onnx_inline.passes.unique_names import UniqueNamesPass
+    from onnx_inline.passes.verify import VerifyPass
     from onnx_inline.targets import Target, list_targets, load_target
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
+    from onnx_inline.verifier import Finding, StructureReport, check_structure
 
 #: public name -> the module that defines it
 _HOME = {
+    "NoBodyError": "errors",
+    "DecomposeReport": "passes.decompose_operators",
+    "DecomposeOperatorsPass": "passes.decompose_operators",
+    "decompose_operators": "passes.decompose_operators",
     "UnknownTargetError": "errors",
     "TargetFileError": "errors",
     "list_targets": "targets",
@@ -93,54 +117,112 @@ _HOME = {
     "MergeFunctionsPass": "passes.merge_functions",
     "OutlineRepeatsPass": "passes.outline_repeats",
     "BindInitializersPass": "passes.bind_initializers",
+    "PassManager": "manager",
+    "Instrument": "manager",
+    "Step": "manager",
+    "parse_passes": "passes.text",
+    "format_passes": "passes.text",
+    "run_passes": "chaining",
+    "run_file": "chaining",
+    "RunReport": "chaining",
+    "PassReport": "chaining",
+    "verify": "equivalence",
+    "VerifyReport": "equivalence",
+    "EngineReport": "equivalence",
+    "FirstDifference": "equivalence",
+    "check_structure": "verifier",
+    "StructureReport": "verifier",
+    "Finding": "verifier",
+    "bisect": "bisection",
+    "BisectReport": "bisection",
+    "UniqueNamesPass": "passes.unique_names",
+    "VerifyPass": "passes.verify",
+    "ConstantFoldingPass": "passes.borrowed",
+    "ConvertOpsetPass": "passes.borrowed",
+    "UnknownPassError": "errors",
+    "PassUnavailableError": "errors",
+    "PassTextError": "errors",
+    "PassFailedError": "errors",
+    "VerificationError": "errors",
 }
 
 __all__ = [
     "BindInitializersPass",
     "BindReport",
     "BindingError",
+    "BisectReport",
     "CallSiteError",
+    "ConstantFoldingPass",
+    "ConvertOpsetPass",
+    "DecomposeOperatorsPass",
+    "DecomposeReport",
+    "EngineReport",
     "ExternalDataError",
     "FileError",
+    "Finding",
+    "FirstDifference",
     "FoldModulesPass",
     "FunctionCycleError",
     "GradientFinding",
     "GradientReport",
     "InlineFunctionsPass",
     "InlineReport",
+    "Instrument",
     "InvalidModelError",
     "MergeFunctionsPass",
     "Mismatch",
     "ModelError",
     "ModelTooLargeError",
+    "NoBodyError",
     "NotAModelError",
     "OnnxInlineError",
     "OpsetConflictError",
     "OutlineRepeatsPass",
+    "PassFailedError",
+    "PassManager",
+    "PassReport",
+    "PassTextError",
+    "PassUnavailableError",
+    "RunReport",
     "SourceChangedError",
+    "Step",
+    "StructureReport",
     "Target",
     "TargetFileError",
     "TensorDataError",
     "UnboundInitializer",
     "UnboundInitializersError",
+    "UniqueNamesPass",
     "UnknownFunctionError",
     "UnknownNameError",
+    "UnknownPassError",
     "UnknownTargetError",
+    "VerificationError",
+    "VerifyPass",
+    "VerifyReport",
     "WriteError",
     "WriteReport",
     "__version__",
     "bind_initializers",
+    "bisect",
     "check_gradients",
+    "check_structure",
+    "decompose_operators",
     "fold_modules",
+    "format_passes",
     "inline_file",
     "inline_functions",
     "list_targets",
     "load",
     "load_proto",
     "load_target",
+    "parse_passes",
+    "run_file",
+    "run_passes",
     "save",
     "save_proto",
     "unbound_initializers",
+    "verify",
 ]
 
 

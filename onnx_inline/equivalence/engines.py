@@ -49,9 +49,7 @@ class Subject:
         """Return the same model with other outputs."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        types = {
-            i.name: i for infos in (self.proto.graph.output, self.proto.graph.value_info) for i in infos
-        }
+        types = {i.name: i for infos in (self.proto.graph.output, self.proto.graph.value_info) for i in infos}
         del proto.graph.output[:]
         proto.graph.output.extend(types.get(name, onnx.ValueInfoProto(name=name)) for name in names)
         return Subject(self.title, proto, self._stack)

@@ -60,9 +60,7 @@ class Verification(Instrument):
         self._original = None
 
     def _compare(self, step: Step, original: ir.Model, model: ir.Model) -> None:
-        report = verify(
-            original, model, rtol=self.rtol, atol=self.atol, seed=self.seed, engines=self.engines
-        )
+        report = verify(original, model, rtol=self.rtol, atol=self.atol, seed=self.seed, engines=self.engines)
         self.reports.append(report)
         if report.compared and not report.same:
             raise VerificationError(f"after {step}, {report}; the pass has a fault", report=report)

@@ -133,9 +133,7 @@ def _read_pass(reader: _Reader) -> ir.passes.PassBase:
         raise PassTextError(f"{name}: {error}", reader.text, position) from error
 
 
-def _read_options(
-    reader: _Reader, name: str, options: tuple[PassOption, ...]
-) -> Iterator[tuple[str, Any]]:
+def _read_options(reader: _Reader, name: str, options: tuple[PassOption, ...]) -> Iterator[tuple[str, Any]]:
     if not reader.skip("{"):
         return
     known = {option.name: option for option in options}
@@ -188,9 +186,7 @@ class _Reader:
         while offset < end:
             match = _TOKEN.match(self.text, offset)
             if match is None:
-                raise PassTextError(
-                    "a quotation mark has no end", self.text, self.text.find('"', offset)
-                )
+                raise PassTextError("a quotation mark has no end", self.text, self.text.find('"', offset))
             kind = match.lastgroup or ""
             yield kind, match[kind], match.start(kind)
             offset = match.end()

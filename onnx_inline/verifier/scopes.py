@@ -124,9 +124,7 @@ def _proto_model(model: onnx.ModelProto) -> Model:
     return Model(graph, imports_of(model.opset_import), functions, interface, _light(model))
 
 
-def interface_of(
-    inputs: Iterable[onnx.ValueInfoProto], outputs: Iterable[onnx.ValueInfoProto]
-) -> Interface:
+def interface_of(inputs: Iterable[onnx.ValueInfoProto], outputs: Iterable[onnx.ValueInfoProto]) -> Interface:
     """Return names and types."""
 
     def side(infos: Iterable[onnx.ValueInfoProto]) -> tuple[tuple[str, bytes], ...]:
