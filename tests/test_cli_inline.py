@@ -79,6 +79,7 @@ def test_the_input_may_be_named_as_the_output_also_by_another_path(source: Path)
         ("in.onnx out.onnx --in-place", "one output, please"),
         ("- --in-place", "stdin cannot be changed in place"),
         ("in.onnx -o - --json", "stdout holds the model"),
+        ("in.onnx --diff --json", "stdout holds the diff"),
         ("in.onnx a b c", "unexpected extra argument"),
         ("in.onnx --names pretty", "Invalid value for '--names'"),
         ("in.onnx --max-nodes many", "Invalid value for '--max-nodes'"),

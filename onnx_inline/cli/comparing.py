@@ -94,7 +94,7 @@ def verify_command(
     found = verify(*models, inputs=given_inputs(input_data), engines=engines or _ENGINES, **numeric)
     found = replace(found, a=first, b=second)
     if not print_json("verify", found.to_dict, json, report):
-        settings().say(escaped(str(found)))
+        settings().say(str(found))
     return int(not found.same)
 
 

@@ -89,9 +89,9 @@ def reads_and_writes(command: Callable[..., Any], *, more: str | None = None) ->
     ) -> Any:  # fmt: skip
         target = chosen_target(source, out, output, in_place)
         refuse_to_overwrite(source, target, force)
-        if target == "-" and not (dry_run or diff):
+        if diff or (target == "-" and not dry_run):
             settings().stdout_taken = True
-            _refuse_two_on_stdout(options)
+            _refuse_json("the diff" if diff else "the model", options)
         job = Job(
             source, None if dry_run or diff else target, input_format, output_format, external, external_data,
             size_threshold, external_root, diff,
@@ -166,6 +166,6 @@ def refuse_to_overwrite(source: str, target: str | None, force: bool) -> None:
     raise FileError("exists and is not the input", path=target, hint="--force writes over it")
 
 
-def _refuse_two_on_stdout(options: dict[str, Any]) -> None:
+def _refuse_json(other: str, options: dict[str, Any]) -> None:
     if options.get("json"):
-        raise click.UsageError("stdout holds the model, so the JSON needs a file: --report PATH")
+        raise click.UsageError(f"stdout holds {other}, so the JSON needs a file: --report PATH")

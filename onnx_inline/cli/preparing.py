@@ -1,13 +1,14 @@
-"""Commands that fit models to their readers: check."""
+"""Commands that fit models to their readers: check, decompose."""
 
 from __future__ import annotations
 
 import click
 
 from onnx_inline.cli.group import Command
-from onnx_inline.cli.job import reads_model
+from onnx_inline.cli.job import Job, reads_and_writes, reads_model
 from onnx_inline.cli.output import json_option, print_json
 from onnx_inline.cli.settings import settings
+from onnx_inline.cli.writing import finish, load
 
 
 @click.command("check", cls=Command, example="onnx-inline check model.onnx --target ort-training")
@@ -47,3 +48,28 @@ def check_command(
         if found.findings:
             settings().result(findings_table(found))
     return int(not found.ok)
+
+
+@click.command(
+    "decompose", cls=Command, example="onnx-inline decompose in.onnx -o out.onnx --target ort-training"
+)
+@reads_and_writes
+@click.option("--target", metavar="NAME", help="Replace what this reader lacks; see targets.")
+@click.option("--operator", "operators", metavar="OP", multiple=True, help="Replace this one in any case.")
+@json_option
+def decompose_command(
+    job: Job, target: str | None, operators: tuple[str, ...], json: bool, report: str | None
+) -> None:
+    """Replace operators by what they are made of, until only supported ones are left.
+
+    With neither --target nor --operator, all operators whose schema has a body are replaced.
+    """
+    from onnx_inline.passes.decompose_operators import decompose_operators
+
+    before = load(job)
+    after, outcome = decompose_operators(before, target=target, operators=operators or None, with_report=True)
+    finish(job, before, after)
+    if not (
+        print_json("decompose", lambda: {**job.to_dict(), **outcome.to_dict()}, json, report) or job.diff
+    ):
+        settings().say(str(outcome) + job.remark())

@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from onnx_inline.reports.text import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -64,9 +66,9 @@ class Settings:
         return sys.stderr if self.stdout_taken else sys.stdout
 
     def say(self, line: str) -> None:
-        """Print the answer of a command, its first line; nothing under ``--quiet``."""
+        """Print the answer of a command, names in it escaped; nothing under ``--quiet``."""
         if not self.quiet:
-            print(line, file=self.answers, flush=True)
+            print(escaped(line), file=self.answers, flush=True)
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table that goes with the answer on stderr; nothing under ``--quiet``."""

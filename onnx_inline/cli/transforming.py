@@ -9,8 +9,9 @@ import click
 from onnx_inline.cli.comparing import check_numerically, numeric_options
 from onnx_inline.cli.group import Command
 from onnx_inline.cli.job import Job, reads_and_writes
-from onnx_inline.cli.output import json_option, print_json, write_text
+from onnx_inline.cli.output import json_option, print_json
 from onnx_inline.cli.settings import settings
+from onnx_inline.cli.writing import finish, load
 
 if TYPE_CHECKING:
     from onnx_inline.engine.report import InlineReport
@@ -55,18 +56,12 @@ def inline_command(job: Job, json: bool, report: str | None, **options: Any) -> 
 def _inlined_in_memory(job: Job, options: dict[str, Any], numeric: dict[str, Any]) -> InlineReport:
     """Inline with both models at hand, to compare them before anything is written."""
     from onnx_inline import api
-    from onnx_inline.files.protos import load_proto, save_proto
 
-    before = load_proto(job.source, **job.reading())
+    before = load(job)
     after, outcome = api.inline_functions(before, **options, with_report=True)
-    if job.diff:
-        from onnx_inline.reports.changes import model_diff
-
-        write_text("-", model_diff(before, after, job.source))
     if numeric["samples"]:
         check_numerically(before, after, numeric)
-    if job.target is not None:
-        save_proto(after, job.target, **job.writing())
+    finish(job, before, after)
     return outcome
 
 
