@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import shutil
 
 import onnx
 import pytest
 
+from onnx_inline.errors import FileError
 from onnx_inline.identifiers import OperatorId
+from onnx_inline.reports.drawing import dot_text, svg_text
 from onnx_inline.reports.hierarchy import MAIN, read_hierarchy
 from onnx_inline.reports.summary import heading, operators_table, remarks
 from onnx_inline.reports.text import byte_size, escaped, escaped_name, quantity
-from onnx_inline.reports.tree import dot_text, tree_lines, tree_table
+from onnx_inline.reports.tree import tree_lines, tree_table
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18, "l" : 1]>'
 FUNCTION = '<domain: "l", opset_import: ["" : 18, "l" : 1]>'
@@ -197,6 +200,23 @@ def test_the_call_graph_has_a_box_a_function_and_an_arrow_a_caller() -> None:
     assert 'f0 -> f1 [label="2"]' in text
     assert 'f1 -> f2 [label="2"]' in text
     assert text.count(" -> ") == 3
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+def test_graphviz_draws_every_function_even_one_with_an_evil_name() -> None:
+    import xml.etree.ElementTree as xml
+
+    proto = onnx.parser.parse_model(NESTED)
+    proto.functions[2].name = 'x\x1b]0;t\x07<&"\\n'
+    root = xml.fromstring(svg_text(dot_text(read_hierarchy(proto))))
+    nodes = root.findall(".//*[@class='node']")
+    assert len(nodes) == 4
+
+
+def test_without_graphviz_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(FileError, match="Graphviz"):
+        svg_text("digraph {}")
 
 
 def test_reading_changes_nothing_and_the_data_is_json() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 #: What a file in a folder must not decide for whoever works there: where to write, and over what.
-ASKED_EACH_TIME = frozenset({"output", "in_place", "force", "report", "dot", "svg", "html"})
+ASKED_EACH_TIME = frozenset({"output", "in_place", "force", "report", "dot", "svg"})
 
 
 def config_file(folder: Path) -> Path | None:

@@ -34,6 +34,7 @@ _SORTS = ("order", "calls", "nodes", "flat", "bytes", "depth")
 )
 @click.option("--target", metavar="NAME", help="Mark the operators that this reader lacks; see targets.")
 @click.option("--dot", metavar="PATH", help="Write the call graph for Graphviz; - is stdout.")
+@click.option("--svg", metavar="PATH", help="Draw the call graph, with Graphviz; - is stdout.")
 @json_option
 def inspect_command(
     model: str,
@@ -43,6 +44,7 @@ def inspect_command(
     sort: str,
     target: str | None,
     dot: str | None,
+    svg: str | None,
     json: bool,
     report: str | None,
 ) -> None:
@@ -56,15 +58,23 @@ def inspect_command(
     hierarchy = read_hierarchy(
         read_skeleton(model, input_format=input_format, external_root=external_root).model
     )
-    if dot:
-        from onnx_inline.reports.tree import dot_text
-
-        write_text(dot, dot_text(hierarchy))
+    if dot or svg:
+        _draw(hierarchy, dot, svg)
     missing = _missing(hierarchy, target)
     facts = {"model": model, "target": target, "missing": sorted(map(str, missing))}
-    if print_json("inspect", lambda: {**facts, **hierarchy.to_dict()}, json, report) or dot:
+    if print_json("inspect", lambda: {**facts, **hierarchy.to_dict()}, json, report) or dot or svg:
         return
     _print_hierarchy(model, hierarchy, depth, sort, missing)
+
+
+def _draw(hierarchy: Hierarchy, dot: str | None, svg: str | None) -> None:
+    from onnx_inline.reports.drawing import dot_text, svg_text
+
+    text = dot_text(hierarchy)
+    if dot:
+        write_text(dot, text)
+    if svg:
+        write_text(svg, svg_text(text))
 
 
 def _missing(hierarchy: Hierarchy, target: str | None) -> Collection[OperatorId]:

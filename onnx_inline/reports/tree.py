@@ -1,4 +1,4 @@
-"""The function hierarchy as a table whose first column is a tree, and as a Graphviz graph."""
+"""The function hierarchy as a table whose first column is a tree."""
 
 from __future__ import annotations
 
@@ -153,22 +153,3 @@ def opsets_text(opsets: Mapping[str, int], hierarchy: Hierarchy) -> str:
     """Return opset imports in one line, without domains of functions, whose versions select nothing."""
     shown = [(domain, version) for domain, version in opsets.items() if domain not in hierarchy.own_domains]
     return ", ".join(f"{escaped_name(domain) or 'ai.onnx'} {version}" for domain, version in shown)
-
-
-def dot_text(hierarchy: Hierarchy) -> str:
-    """Return the call graph in Graphviz's language: a box a function, an arrow a caller with its calls."""
-    numbers = {name: number for number, name in enumerate(hierarchy.functions)}
-    lines = ["digraph calls {", "  rankdir=LR; node [shape=box, fontname=sans];"]
-    for name, facts in hierarchy.functions.items():
-        title = "main graph" if name == MAIN else escaped_name(str(name))
-        flat = "recursive" if facts.flat_nodes is None else f"{facts.flat_nodes:,} flat"
-        label = f"{_quoted(title)}\\n{facts.nodes:,} nodes, {flat}"
-        lines.append(f'  f{numbers[name]} [label="{label}"];')
-    for name, facts in hierarchy.functions.items():
-        for callee, times in facts.callees.items():
-            lines.append(f'  f{numbers[name]} -> f{numbers[callee]} [label="{times:,}"];')
-    return "\n".join([*lines, "}", ""])
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
