@@ -232,6 +232,19 @@ class VerificationError(ModelError):
         super().__init__(message)
 
 
+class NoBodyError(ModelError):
+    """An operator that was named cannot be replaced by what it is made of.
+
+    Attributes:
+        operator: the operator.
+        reason: why not.
+    """
+
+    def __init__(self, operator: str, reason: str) -> None:
+        self.operator, self.reason = operator, reason
+        super().__init__(f"cannot decompose {operator}: {reason}")
+
+
 class UnknownTargetError(UnknownNameError):
     """There is no target of the name given."""
 

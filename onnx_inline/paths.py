@@ -31,7 +31,7 @@ class Paths:
 
 
 def gradient_paths(
-    graph: ir.Graph,
+    graph: ir.Graph | ir.Function,
     rules: GradientRules,
     types: Mapping[ir.Value, onnx.TypeProto],
     sources: Iterable[ir.Value],
@@ -57,7 +57,9 @@ class _Follower:
         self._rules, self._types = rules, types
         self._paths = Paths()
 
-    def follow(self, graph: ir.Graph, sources: Iterable[ir.Value], sinks: Iterable[ir.Value]) -> Paths:
+    def follow(
+        self, graph: Iterable[ir.Node], sources: Iterable[ir.Value], sinks: Iterable[ir.Value]
+    ) -> Paths:
         paths = self._paths
         paths.wanted.update(filter(self._carries, sinks))
         self._backward(list(graph))

@@ -21,23 +21,34 @@ def misses(target: Target, node: ir.Node, version: int) -> str:
     Returns:
         What is wrong, as a phrase that goes after the operator's name; empty if the target takes the node.
     """
+    return misses_operator(target, node, version) or misses_arguments(target, node)
+
+
+def misses_operator(target: Target, node: ir.Node, version: int) -> str:
+    """Say whether a target lacks an operator, or gets it wrong with these attributes, so that it must go."""
     if not target.supports(operator_id(node), version):
         return "is not supported"
-    rules = target.gradients
-    if rules is None:
-        return ""
-    for name, wanted in rules.attributes.get(node.op_type, {}).items():
+    wanted = target.gradients.attributes if target.gradients is not None else {}
+    for name, value in wanted.get(node.op_type, {}).items():
         attribute = node.attributes.get(name)
-        if (0 if attribute is None else attribute.value) != wanted:
-            return f"with {name} other than {wanted} gets another gradient or none"
-    if _given(node.inputs) < rules.inputs.get(node.op_type, 0):
-        return f"needs {rules.inputs[node.op_type]} inputs, but has {_given(node.inputs)}"
-    if _given(node.outputs) < rules.outputs.get(node.op_type, 0):
-        return f"needs {rules.outputs[node.op_type]} outputs, but has {_given(node.outputs)}"
+        if (0 if attribute is None else attribute.value) != value:
+            return f"with {name} other than {value} gets another gradient, or none"
     return ""
 
 
-def _given(values: Sequence[ir.Value | None]) -> int:
+def misses_arguments(target: Target, node: ir.Node) -> str:
+    """Say whether a target needs more inputs or outputs than a node has, which can be added."""
+    rules = target.gradients
+    if rules is None:
+        return ""
+    if (has := given(node.inputs)) < (needs := rules.inputs.get(node.op_type, 0)):
+        return f"needs {needs} inputs, but has {has}"
+    if (has := given(node.outputs)) < (needs := rules.outputs.get(node.op_type, 0)):
+        return f"needs {needs} outputs, but has {has}"
+    return ""
+
+
+def given(values: Sequence[ir.Value | None]) -> int:
     """Return how many values there are up to the last that is given."""
-    given = [place for place, value in enumerate(values) if value is not None and value.name != ""]
-    return max(given, default=-1) + 1
+    places = [place for place, value in enumerate(values) if value is not None and value.name != ""]
+    return max(places, default=-1) + 1

@@ -54,10 +54,12 @@ Body: TypeAlias = Callable[[Call], "str | None"]
 
 def ints(name: str, values: Sequence[int]) -> str:
     """Return the text of a constant list of integers."""
-    return f"{name} = Constant <value_ints = [{', '.join(map(str, values))}]> ()"
+    # A tensor: onnx's converter to older versions knows no other kind of constant.
+    return f"{name} = Constant <value = int64[{len(values)}] {{{', '.join(map(str, values))}}}> ()"
 
 
 def like(name: str, value: float, other: str) -> str:
     """Return the text of a constant of the type of another value."""
     # repr gives the shortest text that reads back the same.
-    return f"{name}_float = Constant <value_float = {value!r}> ()  {name} = CastLike ({name}_float, {other})"
+    constant = f"{name}_float = Constant <value = float {{{value!r}}}> ()"
+    return f"{constant}  {name} = CastLike ({name}_float, {other})"

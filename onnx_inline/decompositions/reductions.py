@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from onnx_inline.decompositions.call import FLOATS, Body, Call, ints, like
 
 
 def _interface(call: Call) -> tuple[str, str, str, str]:
     """Return the texts of inputs, of what makes the axes, of the axes as an argument, and of attributes."""
-    noop = f"noop_with_empty_axes = {call.attribute('noop_with_empty_axes', 0)}"
+    noop = ", noop_with_empty_axes = 1" if call.attribute("noop_with_empty_axes", 0) else ""
     if call.given(1):
         return "(data, axes)", "", ", axes", noop
     if axes := call.attribute("axes"):
@@ -16,21 +18,25 @@ def _interface(call: Call) -> tuple[str, str, str, str]:
     return ("(data, none)" if len(call.node.input) > 1 else "(data)"), "", "", noop
 
 
-def _extremum(name: str) -> Body:
+def _extremum(name: str, limit: float) -> Body:
+    """Return a body that means the elements equal to the extremum; of no element it is infinite."""
+
     def body(call: Call) -> str | None:
         if call.element_type(0) not in FLOATS:
             return None
         inputs, constants, axes, noop = _interface(call)
-        keep = f"keepdims = {call.attribute('keepdims', 1)}, {noop}"
+        keep = f"keepdims = {call.attribute('keepdims', 1)}{noop}"
         # The extremum itself is only compared with, so no gradient goes through it.
         return f"""{inputs} => (reduced) {{
             {constants}
-            extremum = {name} <keepdims = 1, {noop}> (data{axes})
-            chosen = Equal (data, extremum)
+            extremum = {name} <keepdims = 1{noop}> (data{axes})
+            chosen = Equal (data, extremum)  invalid = IsNaN (data)  counted = Or (chosen, invalid)
             {like("zero", 0.0, "data")}
-            kept = Where (chosen, data, zero)  total = ReduceSum <{keep}> (kept{axes})
+            kept = Where (counted, data, zero)  total = ReduceSum <{keep}> (kept{axes})
             ones = CastLike (chosen, data)  count = ReduceSum <{keep}> (ones{axes})
-            reduced = Div (total, count)
+            mean = Div (total, count)
+            {like("limit", limit, "data")}  beyond = Add (total, limit)
+            nothing = Equal (count, zero)  reduced = Where (nothing, beyond, mean)
         }}"""
 
     return body
@@ -54,7 +60,7 @@ def _before_18(steps: str) -> Body:
 
     def body(call: Call) -> str | None:
         inputs, constants, axes, noop = _interface(call)
-        keep = f"keepdims = {call.attribute('keepdims', 1)}, {noop}"
+        keep = f"keepdims = {call.attribute('keepdims', 1)}{noop}"
         filled = steps.replace("SUM", f"ReduceSum <{keep}>").replace("AXES", axes)
         return f"{inputs} => (reduced) {{ {constants} {filled} }}"
 
@@ -62,8 +68,8 @@ def _before_18(steps: str) -> Body:
 
 
 BODIES = {
-    "ReduceMax": _extremum("ReduceMax"),
-    "ReduceMin": _extremum("ReduceMin"),
+    "ReduceMax": _extremum("ReduceMax", -math.inf),
+    "ReduceMin": _extremum("ReduceMin", math.inf),
     "GlobalMaxPool": _global_max_pool,
     "ReduceSumSquare": _before_18("square = Mul (data, data)  reduced = SUM (square AXES)"),
     "ReduceL1": _before_18("absolute = Abs (data)  reduced = SUM (absolute AXES)"),

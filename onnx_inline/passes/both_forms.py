@@ -1,0 +1,48 @@
+"""One implementation for both forms of model: passes work on onnx_ir models, here also for ModelProtos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_inline.shadow import shadow_of
+
+
+def on_either(model: Any, transform: Callable[[ir.Model], bool]) -> Any:
+    """Apply a transformation of onnx_ir models to a model of either form.
+
+    Args:
+        model: an ``ir.Model``, changed in place, or a ModelProto, which is left as it is.
+        transform: changes nodes, types, functions, imports, versions and the names of outputs in place, but
+            no initializers, and says whether it changed anything.
+
+    Returns:
+        The model; for a ModelProto a new one, in which all that the transformation does not deal with
+        (weights, sparse initializers, training information, metadata, unknown fields) is copied as it is.
+    """
+    if isinstance(model, ir.Model):
+        transform(model)
+        return model
+    result = onnx.ModelProto()
+    # Weights never go through onnx_ir: it works on a shadow, whose graph is put into the copy.
+    changed = ir.serde.deserialize_model(shadow_of(model))
+    if not transform(changed):
+        result.CopyFrom(model)
+        return result
+    result.CopyFrom(model)
+    _put(result, ir.serde.serialize_model(changed))
+    return result
+
+
+def _put(result: onnx.ModelProto, changed: onnx.ModelProto) -> None:
+    """Put what passes change into a model."""
+    for field in ("node", "value_info", "output"):
+        result.graph.ClearField(field)
+        getattr(result.graph, field).extend(getattr(changed.graph, field))
+    for field in ("functions", "opset_import"):
+        result.ClearField(field)
+        getattr(result, field).extend(getattr(changed, field))
+    result.ir_version = changed.ir_version

@@ -1,0 +1,120 @@
+"""Bodies converted to the opset version of the graph that they go into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+
+from onnx_inline.identifiers import OperatorId, normalized_domain
+from onnx_inline.names import NameScope
+from onnx_inline.opsets import NotConvertibleError, convert_node, means_the_same, schema_of
+
+#: Operators that only got new attributes, which change nothing where they are not given.
+GREW = frozenset(["Cast", "Constant", "Reshape", "Shape"])
+_NUMBERS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+def convert_body(function: onnx.FunctionProto, has: int) -> onnx.FunctionProto:
+    """Return a function of operators of the standard domain, converted to a version of it.
+
+    Args:
+        function: the function; its import of the standard domain says what it is written for.
+        has: the version wanted.
+
+    Raises:
+        NotConvertibleError: there is no conversion, or none that can be trusted.
+    """
+    converted = onnx.FunctionProto()
+    converted.CopyFrom(function)
+    needs = has
+    for entry in converted.opset_import:
+        if normalized_domain(entry.domain) == "":
+            needs, entry.version = entry.version, has
+    names = NameScope([*function.input, *(name for node in function.node for name in node.output)])
+    del converted.node[:]
+    converted.node.extend(_converted(function.node, needs, has, names, {}))
+    return converted
+
+
+def _converted(
+    nodes: Iterable[onnx.NodeProto],
+    needs: int,
+    has: int,
+    names: NameScope,
+    constants: Mapping[str, onnx.NodeProto],
+) -> list[onnx.NodeProto]:
+    known, result = dict(constants), []
+    for node in map(_plain_constant, nodes):
+        if node.op_type == "Constant":
+            known[node.output[0]] = node
+        result += _one(node, needs, has, names, known)
+    return result
+
+
+def _one(
+    node: onnx.NodeProto, needs: int, has: int, names: NameScope, constants: Mapping[str, onnx.NodeProto]
+) -> list[onnx.NodeProto]:
+    op = OperatorId(normalized_domain(node.domain), node.op_type)
+    if any(attribute.HasField("g") for attribute in node.attribute):
+        return [_with_graphs(node, op, needs, has, names, constants)]
+    if op.domain != "" or means_the_same(op, needs, has) or _only_grew(node, op, has):
+        return [node]
+    made_by = [constants[name] for name in dict.fromkeys(node.input) if name in constants]
+    return _renamed(convert_node(node, made_by, op, needs, has), node, names)
+
+
+def _with_graphs(
+    node: onnx.NodeProto,
+    op: OperatorId,
+    needs: int,
+    has: int,
+    names: NameScope,
+    constants: Mapping[str, onnx.NodeProto],
+) -> onnx.NodeProto:
+    if not means_the_same(op, needs, has):
+        raise NotConvertibleError(f"no converter takes {op}, which has subgraphs")
+    result = onnx.NodeProto()
+    result.CopyFrom(node)
+    for attribute in result.attribute:
+        if attribute.HasField("g"):
+            inner = _converted(attribute.g.node, needs, has, names, constants)
+            del attribute.g.node[:]
+            attribute.g.node.extend(inner)
+    return result
+
+
+def _only_grew(node: onnx.NodeProto, op: OperatorId, has: int) -> bool:
+    schema = schema_of(op, has)
+    known = schema.attributes if schema is not None and op.name in GREW else {}
+    return op.name in GREW and schema is not None and all(a.name in known for a in node.attribute)
+
+
+def _plain_constant(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a constant number as a tensor, which every version knows."""
+    attribute = node.attribute[0] if node.op_type == "Constant" and node.attribute else None
+    if attribute is None or attribute.name not in _NUMBERS or attribute.ref_attr_name:
+        return node
+    array = np.array(onnx.helper.get_attribute_value(attribute), _NUMBERS[attribute.name])
+    tensor = onnx.numpy_helper.from_array(array)
+    return onnx.helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor)
+
+
+def _renamed(made: Sequence[onnx.NodeProto], node: onnx.NodeProto, names: NameScope) -> list[onnx.NodeProto]:
+    """Give the values that a conversion made names that are free."""
+    own = {*node.input, *node.output}
+    new = {name for one in made for name in one.output if name not in own}
+    fresh = {name: names.claim(f"{node.op_type}_{name}") for name in sorted(new)}
+    for one in made:
+        for values in (one.input, one.output):
+            for place, name in enumerate(values):
+                values[place] = fresh.get(name, name)
+    # Copies of constants that were there before are not wanted twice.
+    return [one for one in made if not (one.op_type == "Constant" and one.output[0] in node.input)]
