@@ -26,7 +26,7 @@ from onnx_inline.passes.outlining import (
 from onnx_inline.passes.structure import Keys, all_nodes, attribute_graphs
 
 #: The calls that a node came through, outermost first: call site and function.
-Path: TypeAlias = "tuple[tuple[str, str], ...]"
+Path: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class _Form(NamedTuple):
