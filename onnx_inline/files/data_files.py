@@ -12,18 +12,20 @@ from onnx import TensorProto
 
 from onnx_inline.errors import FileError
 from onnx_inline.files import forms, locations, publish, system
+from onnx_inline.files.publish import Target
 from onnx_inline.files.skeleton import read_unchecked
 from onnx_inline.files.sources import pin_if_source
 from onnx_inline.files.tensors import all_tensors
 
 
-def named_by(path: str) -> set[str]:
-    """Return the locations of external data that a model file names; none if it is no model.
+def named_by(target: Target) -> set[str]:
+    """Return the locations of external data that the model at a target names; none if it is no model.
 
-    The file has been there before a save: whatever it is, it must not keep the save from happening.
+    It is going to be replaced: whatever it is, it must not keep that from happening.
     """
-    with contextlib.suppress(FileError, OSError, MemoryError):
-        return _locations(read_unchecked(path))
+    if target.old is not None:
+        with contextlib.suppress(FileError, OSError, MemoryError):
+            return _locations(read_unchecked(target.real))
     return set()
 
 
@@ -98,21 +100,20 @@ def clean(folders: Collection[str]) -> None:
     """
     for folder in dict.fromkeys(folders):
         with contextlib.suppress(OSError):
-            for path in publish.litter(folder):
-                with contextlib.suppress(OSError), publish.abandoned(path) as status:
-                    if status is not None:
-                        _remove_litter(folder, path, status)
+            if paths := publish.litter(folder):
+                with publish.exclusive(folder) as alone:
+                    for path in paths if alone else ():
+                        _remove_if_abandoned(folder, path)
 
 
-def _remove_litter(folder: str, path: str, status: os.stat_result) -> None:
-    """Remove a temporary file, and its second name if it got that but no model names it."""
-    if status.st_nlink > 1:
-        for name in system.names_in(folder):
-            other = os.path.join(folder, name)  # noqa: PTH118
-            same = system.lstat(other)[1:3] == status[1:3] and other != path
-            if same and not users(folder, name):
-                system.unlink(other)
-    system.unlink(path)
+def _remove_if_abandoned(folder: str, path: str) -> None:
+    with contextlib.suppress(OSError), publish.abandoned(path) as dead:
+        if dead:
+            for name in system.names_in(folder):
+                other = os.path.join(folder, name)  # noqa: PTH118
+                if publish.tag_of(system.lstat(other)) in path and not users(folder, name):
+                    system.unlink(other)
+            system.unlink(path)
 
 
 def remove_unused(folder: str, names: Collection[str]) -> None:

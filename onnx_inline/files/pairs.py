@@ -7,53 +7,92 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from onnx_inline.errors import ExternalDataError
+from onnx_inline.errors import ExternalDataError, FileError
 from onnx_inline.files import data_files, publish, system
-from onnx_inline.files.layout import Layout, Piece
+from onnx_inline.files.layout import Layout, Piece, Range
 from onnx_inline.files.plan import Plan
 from onnx_inline.files.publish import Target, Temporary
-from onnx_inline.files.sources import Source
+from onnx_inline.files.sources import Identity, Source, register
 
 
-def commit(target: Target, pieces: list[Piece], source: Source | None, undo: Callable[[], None]) -> None:
+@dataclass(frozen=True)
+class Save:
+    """What a save needs at its end: the ``target``, what it replaces, and how a layout becomes a file.
+
+    ``source`` is the file that must not have changed, ``old`` the data files that the old model named.
+    """
+
+    target: Target
+    source: Source | None
+    old: Collection[str]
+    encode: Callable[[Layout], list[Piece]]
+
+
+def commit(
+    save: Save, pieces: list[Piece], publish_data: Callable[[], None], undo: Callable[[], None]
+) -> None:
     """Write the model file beside the target and rename it over it, or ``undo``."""
+    target = save.target
     folder = os.path.dirname(target.real)  # noqa: PTH120
     file = Temporary(folder, target.mode, exact=target.old is not None)
     try:
         with file:
             publish.write(pieces, file.descriptor, sum(map(len, pieces)))
             system.sync(file.descriptor)
-            if source is not None:
-                source.check_unchanged()
-            publish.replace(file.path, target.real)
+            with publish.exclusive(target.folder) as alone:
+                publish_data()
+                if save.source is not None:
+                    save.source.check_unchanged()
+                publish.replace(file.path, target.real)
+                file.settled = True
+                _finish(save, folder, alone)
     except BaseException:
-        if not file.renamed:
+        if not file.settled:
             undo()
         raise
-    # the save is done: a folder that cannot be synced makes it less durable, not undone
-    with contextlib.suppress(OSError):
+
+
+def _finish(save: Save, folder: str, alone: bool) -> None:
+    """Do what follows a save that is done: whatever fails here makes it less durable or tidy, not undone."""
+    with contextlib.suppress(Exception):
         publish.sync_folder(folder)
+    with contextlib.suppress(Exception):
+        if alone:
+            data_files.remove_unused(save.target.folder, save.old)
 
 
-def write(
-    target: Target, plan: Plan, layout: Layout, source: Source | None, asked: str | None, old: Collection[str]
-) -> str:
+def write(save: Save, plan: Plan, layout: Layout, asked: str | None) -> str:
     """Write a data file and the model that names it; return the data file's name.
 
     A free name is used: nobody reads the data before the model is in place.  If ``asked`` is the name of
     the old model's data, the new pair is put in place under a free name first, and under the name asked
-    for by a second save; so the model in the folder and the data that it names belong together at any time.
+    for by a second save, with a copy of the data; so the model in the folder and the data that it names
+    belong together at any time.
     """
-    taken = asked is not None and _is_taken(target, asked, old)
+    taken = asked is not None and _is_taken(save.target, asked, save.old)
+    names = [asked] if asked and not taken else _free_names(save.target, asked)
+    first = _written(layout.data.pieces, layout.data.size, names, save, plan)
+    if not asked or not taken:
+        return first
+    try:
+        return _take_over(asked, first, layout.data.size, save, plan)
+    except (OSError, MemoryError, FileError) as error:
+        plan.notes.append(f"the data are in {first}, for {asked} could not be replaced: {error}")
+        return first
+
+
+def _written(
+    pieces: Iterable[tuple[int, Piece]], size: int, names: Iterable[str], save: Save, plan: Plan
+) -> str:
+    """Write the data, publish them under the first name that is free, and commit the model that names it."""
+    target = save.target
     with Temporary(target.folder, target.mode, exact=target.old is not None) as data:
-        publish.write(publish.at_offsets(layout.data.pieces), data.descriptor, layout.data.size)
+        publish.write(publish.at_offsets(pieces), data.descriptor, size)
         system.sync(data.descriptor)
-        if asked is None or taken:
-            name = _commit_under(_free_names(target, asked), target, plan, source, data)
-        else:
-            name = _commit_under([asked], target, plan, source, data)
-        return _take_over(asked, name, target, plan, data) if asked and taken else name
+        with Temporary(target.folder, tag=publish.tag_of(system.fstat(data.descriptor))):
+            return _commit_under(names, save, plan, data)
 
 
 def _is_taken(target: Target, name: str, old: Collection[str]) -> bool:
@@ -77,51 +116,59 @@ def _is_taken(target: Target, name: str, old: Collection[str]) -> bool:
     )
 
 
-def _commit_under(
-    names: Iterable[str], target: Target, plan: Plan, source: Source | None, data: Temporary
-) -> str:
-    """Give the data the first name that is free and commit the model that uses it."""
+def _commit_under(names: Iterable[str], save: Save, plan: Plan, data: Temporary) -> str:
     for name in names:
-        path = _in(target, name)
         # a model may name a file that is missing: that name is not free
-        if publish.status_of(path) is None and not data_files.users(target.folder, name, without=target.real):
+        if not _exists(save.target, name) and not _is_named(save.target, name):
             with contextlib.suppress(FileExistsError):
-                _commit_with(path, name, target, plan, source, data)
+                _commit_with(name, save, plan, data)
                 return name
-    raise ExternalDataError("its data file was created by somebody else just now", path=target.path)
+    raise ExternalDataError("its data file was created by somebody else just now", path=save.target.path)
 
 
-def _commit_with(
-    path: str, name: str, target: Target, plan: Plan, source: Source | None, data: Temporary
-) -> None:
+def _commit_with(name: str, save: Save, plan: Plan, data: Temporary) -> None:
+    path = _in(save.target, name)
+
+    def publish_data() -> None:
+        publish.rename_if_free(data.path, path)
+        publish.sync_folder(save.target.folder)
+
     def undo() -> None:
-        status = publish.status_of(path)
-        if status is not None and os.path.samestat(status, system.fstat(data.descriptor)):
-            publish.remove(path)
+        with contextlib.suppress(Exception):
+            status = publish.status_of(path)
+            if status is not None and os.path.samestat(status, system.fstat(data.descriptor)):
+                publish.remove(path)
 
-    try:
-        publish.link(data.path, path)
+    commit(save, save.encode(plan.layout(name)), publish_data, undo)
+
+
+def _take_over(asked: str, first: str, size: int, save: Save, plan: Plan) -> str:
+    """Put a copy of the data of a saved pair in the place of the old model's; return their final name."""
+    target = save.target
+    status = system.lstat(_in(target, first))
+    data = register(_in(target, first), Identity.of(status))
+    with (
+        Temporary(target.folder, tag=publish.tag_of(status)) as marker,
+        Temporary(target.folder, target.mode, exact=True) as copy,
+    ):
+        publish.write([Range(data, 0, size)], copy.descriptor, size)
+        system.sync(copy.descriptor)
+        publish.replace(copy.path, _in(target, asked))
         publish.sync_folder(target.folder)
-    except BaseException:
-        undo()
-        raise
-    commit(target, plan.layout(name).pieces, source, undo)
-
-
-def _take_over(asked: str, name: str, target: Target, plan: Plan, data: Temporary) -> str:
-    """Give the data of a saved pair the name asked for; return the name they have in the end."""
-    second = data.path.removesuffix(".tmp")[:-1] + ("0" if data.path[-5] != "0" else "1") + ".tmp"
-    try:
-        system.link(data.path, second)
-        publish.replace(second, _in(target, asked))
-        publish.sync_folder(target.folder)
-        commit(target, plan.layout(asked).pieces, None, undo=nothing)
-    except OSError as error:
-        publish.remove(second)
-        plan.notes.append(f"the data are in {name}, for {asked} could not be replaced: {error.strerror}")
-        return name
-    publish.remove(_in(target, name))
+        finished = replace(save, source=None, old=[first])
+        # until the first data are removed, the marker must stay and tell the next save of them
+        marker.settled = True
+        commit(finished, save.encode(plan.layout(asked)), nothing, nothing)
+        marker.settled = _exists(target, first)
     return asked
+
+
+def _exists(target: Target, name: str) -> bool:
+    return publish.status_of(_in(target, name)) is not None
+
+
+def _is_named(target: Target, name: str) -> bool:
+    return bool(data_files.users(target.folder, name, without=target.real))
 
 
 def nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,7 @@ from onnx_inline.errors import ExternalDataError, FileError
 from onnx_inline.files.layout import Fate, Layout, Payload, lay_out
 from onnx_inline.files.locations import Folder
 from onnx_inline.files.publish import Target
+from onnx_inline.files.sources import Source
 
 External = Literal["auto", "copy", "keep", "inline"]
 #: what protobuf reads at most
@@ -30,13 +32,15 @@ def stays_valid(target: Target) -> Callable[[Payload], bool]:
     """Return what tells whether a reader of the target finds, at the same location, the same data."""
     folder = Folder.around(target.path, None)
 
-    def stays(payload: Payload) -> bool:
+    # a model is laid out several times: what is found once holds for all of them
+    @functools.cache
+    def found(location: str) -> Source | None:
         try:
-            return folder.find(payload.location, "", target.path) is payload.source
+            return folder.find(location, "", target.path)
         except ExternalDataError:
-            return False
+            return None
 
-    return stays
+    return lambda payload: found(payload.location) is payload.source
 
 
 class Plan:

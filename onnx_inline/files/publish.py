@@ -1,9 +1,10 @@
 """Put a model file, and its data file, in the place of what was there: all at once, or not at all.
 
 Files are written under temporary names in the target's folder and put on the disk.  The data then get their
-own name, a free one, by a second link; then the model's temporary file is renamed over the target, and that
-one step is the save.  Whoever dies before it leaves the old model as it was, and litter: temporary files,
-which their writer keeps locked, so that the next save can tell that nobody is going to need them.
+own name, a free one; then the model's temporary file is renamed over the target, and that one step is the
+save.  Whoever dies before it leaves the old model as it was, and litter: temporary files, which their writer
+keeps locked, so that the next save can tell that nobody is going to need them, and data under their own
+name, of which a temporary file tells by its name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import errno
 import os
 import queue
 import re
-import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,9 @@ from onnx_inline.files.layout import Piece, Range
 from onnx_inline.files.locations import kind_of
 from onnx_inline.files.sources import Memory, Source, pin_if_source
 
-_TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}\.tmp")
+_TEMPORARY = re.compile(r"\.onnx-inline-[0-9a-f]{16}(-[0-9a-f]+-[0-9a-f]+)?\.tmp")
+#: how often one looks whether another process still publishes its files; 10 seconds
+_PATIENCE = 2000
 #: smaller files are not worth a call
 _RESERVED_FROM = 1 << 20
 #: so many bytes are written between two requests to put them on the disk
@@ -85,29 +87,29 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 class Temporary:
-    """A file that nobody knows yet; it is gone after the ``with`` block unless it was renamed.
+    """A file that nobody knows yet; it is gone after the ``with`` block unless it is ``settled``.
 
-    ``renamed`` says after the block whether it was: asked of the disk, for an interrupt may come between
-    a step and the record that it was taken.
+    That is so when it got another name.  If nobody recorded that, the disk is asked, for an interrupt may
+    come between a step and its record.
     """
 
-    def __init__(self, folder: str, mode: int, exact: bool) -> None:
-        self._folder, self._mode, self._exact = folder, mode, exact
-        self.path, self.descriptor, self.renamed = "", -1, False
+    def __init__(self, folder: str, mode: int = 0o600, exact: bool = False, tag: str = "") -> None:
+        self._folder, self._mode, self._exact, self._tag = folder, mode, exact, tag
+        self.path, self.descriptor, self.settled = "", -1, False
 
     def __enter__(self) -> Temporary:
         while not self._created():
             pass
-        if self._exact:
-            system.set_mode(self.descriptor, self._mode)
         return self
 
     def _created(self) -> bool:
         """Create and lock a file; False if, between the two, a clean-up took it for litter."""
-        self.path = os.path.join(self._folder, f".onnx-inline-{secrets.token_hex(8)}.tmp")  # noqa: PTH118
+        self.path = os.path.join(self._folder, self._name())  # noqa: PTH118
         try:
             self.descriptor = system.create(self.path, self._mode)
             if system.try_lock(self.descriptor) and system.fstat(self.descriptor).st_nlink:
+                if self._exact:
+                    system.set_mode(self.descriptor, self._mode)
                 return True
         except BaseException:
             self.__exit__()
@@ -115,18 +117,31 @@ class Temporary:
         self.__exit__()
         return False
 
+    def _name(self) -> str:
+        return f".onnx-inline-{os.urandom(8).hex()}{self._tag}.tmp"
+
     def __exit__(self, *_: object) -> None:
-        self.renamed = self.descriptor >= 0 and status_of(self.path) is None
-        remove(self.path)
-        if self.descriptor >= 0:
-            with contextlib.suppress(OSError):
-                system.close(self.descriptor)
-            self.descriptor = -1
+        try:
+            self.settled = self.settled or (self.descriptor >= 0 and self._is_gone())
+            if not self.settled:
+                remove(self.path)
+        finally:
+            descriptor, self.descriptor = self.descriptor, -1
+            if descriptor >= 0:
+                with contextlib.suppress(Exception):
+                    system.close(descriptor)
+
+    def _is_gone(self) -> bool:
+        """Ask the disk whether the file lost its name; if it does not say, nothing may be undone."""
+        try:
+            return status_of(self.path) is None
+        except Exception:
+            return True
 
 
 def remove(path: str) -> None:
     """Remove a name if it is there."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(Exception):
         system.unlink(path)
 
 
@@ -239,14 +254,43 @@ def sync_folder(folder: str) -> None:
         system.close(descriptor)
 
 
-def link(source: str, target: str) -> None:
-    """Give a finished file its own name, if that is free.
+def tag_of(status: os.stat_result) -> str:
+    """Return the part of a temporary file's name that tells of a data file."""
+    return f"-{status.st_ino:x}-{status.st_mtime_ns:x}"
+
+
+@contextlib.contextmanager
+def exclusive(folder: str) -> Iterator[bool]:
+    """Keep others from publishing in a folder, or from cleaning up; False if they did not let us for long.
+
+    Whoever is not alone may publish, for names are taken without a race, but must remove nothing.
+    """
+    descriptor = system.open_folder(folder, follow=True)
+    try:
+        yield _locked(descriptor)
+    finally:
+        with contextlib.suppress(Exception):
+            system.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    for _ in range(_PATIENCE):
+        if system.try_lock(descriptor):
+            return True
+        system.pause()
+    return False
+
+
+def rename_if_free(source: str, target: str) -> None:
+    """Give a finished file its own name, if that is free, and no other.
 
     Raises:
         FileExistsError: if it is not.
     """
     try:
         system.link(source, target)
+        # with two names left, onnx would refuse the file as a possible attack
+        system.unlink(source)
     except FileExistsError:
         raise
     except OSError as error:
@@ -270,13 +314,11 @@ def litter(folder: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def abandoned(path: str) -> Iterator[os.stat_result | None]:
-    """Give the status of a temporary file whose writer is dead, None if it is at work, and hold the lock."""
+def abandoned(path: str) -> Iterator[bool]:
+    """Tell whether the writer of a temporary file is dead, and keep its lock meanwhile."""
     descriptor = system.open_read(path, follow=False)
     try:
-        status = system.fstat(descriptor)
-        dead = stat.S_ISREG(status.st_mode) and system.try_lock(descriptor)
-        yield status if dead else None
+        yield stat.S_ISREG(system.fstat(descriptor).st_mode) and system.try_lock(descriptor)
     finally:
         system.close(descriptor)
 

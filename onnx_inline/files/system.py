@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 try:
@@ -246,6 +247,11 @@ def try_lock(descriptor: int) -> bool:
             return True
         raise
     return True
+
+
+def pause() -> None:
+    """Wait a moment for another process."""
+    time.sleep(0.005)
 
 
 def map_read(descriptor: int, offset: int, length: int) -> mmap.mmap:

@@ -13,6 +13,7 @@ import onnx
 from onnx_inline.errors import ExternalDataError, FileError
 from onnx_inline.files import data_files, forms, pairs, publish
 from onnx_inline.files.layout import Layout, Piece, Range
+from onnx_inline.files.pairs import Save
 from onnx_inline.files.plan import External, Plan, Request, stays_valid
 from onnx_inline.files.publish import Target
 from onnx_inline.files.skeleton import Skeleton
@@ -98,13 +99,12 @@ def _to_file(
     plan = Plan(model.SerializeToString(), nodes, request, stays_valid(target))
     layout = plan.settled(request.external_data or "data")
     need.append(layout.size + layout.data.size)
-    old = data_files.named_by(target.real) if target.old is not None else set()
-    if not layout.data.pieces:
-        pairs.commit(target, _encoded(layout, form), source, undo=pairs.nothing)
-        name = None
+    save = Save(target, source, data_files.named_by(target), lambda layout: _encoded(layout, form))
+    if layout.data.pieces:
+        name = pairs.write(save, plan, layout, request.external_data)
     else:
-        name = pairs.write(target, plan, layout, source, request.external_data, old)
-    data_files.remove_unused(target.folder, old)
+        name = ""
+        pairs.commit(save, save.encode(layout), pairs.nothing, undo=pairs.nothing)
     if name and not plan.notes and request.external_data is None and request.external != "copy":
         plan.notes.append(f"the external data were copied to {name}")
     path = os.path.join(target.folder, name) if name else None  # noqa: PTH118
@@ -191,9 +191,8 @@ def copy_model(
 def _copy_file(target: Target, source: Source, pieces: list[Piece], request: Request) -> None:
     _check_request(target, source, request)
     _clean(target)
-    old = data_files.named_by(target.real) if target.old is not None else set()
-    pairs.commit(target, pieces, source, pairs.nothing)
-    data_files.remove_unused(target.folder, old)
+    save = Save(target, source, data_files.named_by(target), lambda layout: layout.pieces)
+    pairs.commit(save, pieces, pairs.nothing, undo=pairs.nothing)
 
 
 def _clean(target: Target) -> None:

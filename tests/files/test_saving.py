@@ -20,7 +20,7 @@ from onnx_inline.errors import (
     UnboundInitializersError,
     WriteError,
 )
-from onnx_inline.files import plan, system
+from onnx_inline.files import plan, publish, system
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.files.writer import copy_model, write_model
 from tests.files.models import WEIGHTS, external, model_with, names, values, weights, write_data, written
@@ -496,7 +496,7 @@ def test_litter_of_the_dead_is_removed_and_that_of_the_living_is_not(tmp_path: P
     orphan, used = tmp_path / "orphan.data", tmp_path / "used.data"
     for final, number in ((orphan, "c"), (used, "d")):
         final.write_bytes(WEIGHTS.tobytes())
-        (tmp_path / f".onnx-inline-{number * 16}.tmp").hardlink_to(final)
+        (tmp_path / f".onnx-inline-{number * 16}{publish.tag_of(final.stat())}.tmp").touch()
     written(tmp_path, model_with(external("used.data")), "uses.onnx")
     descriptor = os.open(alive, os.O_RDWR)
     assert system.try_lock(descriptor)
