@@ -142,84 +142,86 @@ class Expander:
         self, node: ir.Node, version: int, last: int, types: Types, on_path: frozenset[ir.Node] | None
     ) -> ir.Function | str:
         """Return a function with the body for a node, or why there is none; empty if it does not matter."""
-        proto = ShadowWriter().node(node)
-        kinds = [types.get(value) if value is not None else None for value in node.inputs]
         # A body of ours is for gradients; beside the paths the operator itself will do.
         own = on_path is None or node in on_path or self.wish.is_named(operator_id(node))
-        key = (
-            (
-                operator_id(node),
-                version,
-                last,
-                own,
-                tuple(map(bool, proto.input)),
-                tuple(map(bool, proto.output)),
-            ),
-            tuple(sorted(attribute.SerializeToString() for attribute in proto.attribute)),
-            tuple(kind.SerializeToString(deterministic=True) if kind else None for kind in kinds),
-        )
+        kinds = [types.get(value) if value is not None else None for value in node.inputs]
+        use = _Use(operator_id(node), ShadowWriter().node(node), kinds, version, last, own)
+        key = use.key()
         if key not in self.made:
             try:
-                self.made[key] = self._body(operator_id(node), proto, version, last, kinds, own)
+                self.made[key] = self._body(use)
             except schemas.MissingTypeError as error:
                 # Which value that is differs from node to node, so this is not kept.
-                value = proto.input[error.place]
+                value = use.node.input[error.place]
                 return (
                     f"its body depends on the type of {value!r}, which is not known; add a value_info for it"
                 )
         return self.made[key]
 
-    def _body(
-        self,
-        op: OperatorId,
-        node: onnx.NodeProto,
-        version: int,
-        last: int,
-        types: list[onnx.TypeProto | None],
-        own: bool,
-    ) -> ir.Function | str:
-        body = schemas.schema_body(op, version, node, types)
+    def _body(self, use: _Use) -> ir.Function | str:
+        body = schemas.schema_body(use.op, use.version, use.node, use.types)
         if body is None:
-            if not own:
+            if not use.own:
                 return ""
-            body = own_body(op, Call(node, version, types))
+            body = own_body(use.op, Call(use.node, use.version, use.types))
         if body is None:
-            return _why_none(op, version)
-        _trim_outputs(body, node)
-        body.domain, body.name, body.overload = BODIES, op.name, str(len(self.made))
-        if any(attribute.ref_attr_name for attribute in node.attribute):
-            return self._unresolved(op, body, last)
-        return self._flat(op, body, node, types, last)
+            return _why_none(use.op, use.version)
+        _trim_outputs(body, use.node)
+        body.domain, body.name, body.overload = BODIES, use.op.name, str(len(self.made))
+        if any(attribute.ref_attr_name for attribute in use.node.attribute):
+            return self._unresolved(use, body)
+        return self._flat(use, body)
 
-    def _flat(
-        self,
-        op: OperatorId,
-        body: onnx.FunctionProto,
-        node: onnx.NodeProto,
-        types: list[onnx.TypeProto | None],
-        last: int,
-    ) -> ir.Function | str:
+    def _flat(self, use: _Use, body: onnx.FunctionProto) -> ir.Function | str:
         """Return a function of supported operators only, its attributes resolved."""
-        small = _one_call(body, node, types)
+        small = _one_call(body, use.node, use.types)
         flat = inline_proto.put_together(small, inline_proto.inline(small, _SHORT))
         model = ir.serde.deserialize_model(flat)
-        inner = Expander(self.wish, "flat", self.inside | {op})
-        inner.run(model, {"": last})
-        self.left.update(inner.left)
+        self._expand_inside(use, model)
         remove_noop_casts(model.graph, infer_types(model))
         remove_identities(model.graph)
-        function = _as_function(model, body, len(node.input))
-        return function if model.opset_imports.get("", last) == last else _converted(function, last)
+        function = _as_function(model, body, len(use.node.input))
+        if model.opset_imports.get("", use.version) == use.version:
+            return function
+        return _converted(function, use.version)
 
-    def _unresolved(self, op: OperatorId, body: onnx.FunctionProto, last: int) -> ir.Function:
+    def _unresolved(self, use: _Use, body: onnx.FunctionProto) -> ir.Function:
         """Return a function for a node whose attributes are those of a function around it."""
         function = ir.serde.deserialize_function(body)
         model = ir.Model(ir.Graph([], [], nodes=[], opset_imports=function.opset_imports), ir_version=10)
         model.functions[function.identifier()] = function
-        inner = Expander(self.wish, "flat", self.inside | {op})
-        inner.run(model, {"": last})
-        self.left.update(inner.left)
+        self._expand_inside(use, model)
         return function
+
+    def _expand_inside(self, use: _Use, model: ir.Model) -> None:
+        """Expand what is in a body; it stays in the version it is written for until it is whole."""
+        inner = Expander(self.wish, "flat", self.inside | {use.op})
+        inner.run(model, {"": use.last})
+        self.left.update(inner.left)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A way of using an operator: one body serves all nodes that use it so.
+
+    ``version`` is that of the graph around, ``last`` that of the graph it ends up in.
+    """
+
+    op: OperatorId
+    node: onnx.NodeProto
+    types: list[onnx.TypeProto | None]
+    version: int
+    last: int
+    own: bool
+
+    def key(self) -> object:
+        """Return what is equal for nodes that one body serves."""
+        return (
+            (self.op, self.version, self.last, self.own),
+            (tuple(map(bool, self.node.input)), tuple(map(bool, self.node.output))),
+            tuple(sorted(attribute.SerializeToString() for attribute in self.node.attribute)),
+            tuple(kind.SerializeToString(deterministic=True) if kind else None for kind in self.types),
+        )
 
 
 def _lost_default(node: ir.Node, owner: Owner) -> str:
