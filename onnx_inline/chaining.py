@@ -15,7 +15,7 @@ from onnx_inline.errors import InvalidModelError
 from onnx_inline.files.lazy import from_skeleton, save
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.instruments import NodeCounts, Timing
-from onnx_inline.manager import Instrument, PassManager, Passes
+from onnx_inline.manager import Instrument, Passes, PassManager
 
 if TYPE_CHECKING:
     from onnx_inline.files.plan import External

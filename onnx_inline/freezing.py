@@ -35,9 +35,8 @@ def touched(pass_: ir.passes.PassBase, model: ir.Model) -> list[int]:
     main = {id(node) for node in work.graph.all_nodes()}
     result = pass_(work).model
     stayed = {id(node) for node in all_nodes(result)}
-    staying = {
-        id(n) for key in functions.keys() & result.functions.keys() for n in functions[key].all_nodes()
-    }
+    kept = (function for key, function in functions.items() if key in result.functions)
+    staying = {id(node) for function in kept for node in function.all_nodes()}
     return [
         index
         for index, (node, look) in enumerate(zip(nodes, looks, strict=True))

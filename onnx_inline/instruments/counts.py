@@ -84,6 +84,6 @@ def operator_counts(model: ir.Model) -> Counter[OperatorId]:
     """Return how often each operator is used, in the graph, in subgraphs and in functions."""
     return Counter(
         OperatorId(normalized_domain(node.domain), node.op_type, node.overload)
-        for owner in (model.graph, *model.functions.values())
-        for node in owner.all_nodes()
+        for graph in (model.graph, *(function.graph for function in model.functions.values()))
+        for node in graph.all_nodes()
     )

@@ -9,6 +9,7 @@ _IR = "onnx_ir.passes.common"
 PASSES: dict[str, str] = {
     "inline-functions": f"{_OWN}.inline_functions:InlineFunctionsPass",
     "fold-modules": f"{_OWN}.fold_modules:FoldModulesPass",
+    "decompose-operators": f"{_OWN}.decompose_operators:DecomposeOperatorsPass",
     "unique-names": f"{_OWN}.unique_names:UniqueNamesPass",
     "merge-functions": f"{_OWN}.merge_functions:MergeFunctionsPass",
     "outline-repeats": f"{_OWN}.outline_repeats:OutlineRepeatsPass",

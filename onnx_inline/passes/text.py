@@ -220,9 +220,9 @@ class _Reader:
     def value(self, depth: int = 0) -> Written:
         """Read a value."""
         position, token, kind = self.position, self._token, self._kind
-        if depth > _DEEPEST:
-            raise PassTextError(f"lists are nested more than {_DEEPEST} deep", self.text, position)
         if self.skip("["):
+            if depth == _DEEPEST:
+                raise PassTextError(f"lists are nested more than {_DEEPEST} deep", self.text, position)
             return Several(tuple(self._items(depth)), position)
         if kind not in ("word", "quoted"):
             raise self._wrong("a value")

@@ -91,7 +91,7 @@ class _Namer:
         self.choices: list[_Choice] = []
 
     def _existing(self, graph: ir.Graph) -> tuple[set[str], set[str]]:
-        values, nodes = set(), set()
+        values, nodes = set[str](), set[str]()
         for node in graph.all_nodes():
             nodes.add(self._spelled(node.name or ""))
             values.update(self._spelled(value.name or "") for value in node.outputs)

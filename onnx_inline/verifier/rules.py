@@ -18,7 +18,7 @@ def single_definition(model: Model) -> Iterator[Finding]:
     """Every scope defines a name once."""
     for owner in model.owners():
         for scope in owner.all_scopes():
-            for name, times in doubles(value.name for value in scope.defined()).items():
+            for name, times in doubles(value.name for value in scope.defined() if value.name).items():
                 message = f"{name!r} is defined {times} times"
                 yield in_scope("single-definition", scope, message)
 
@@ -58,7 +58,7 @@ def shadowing(model: Model) -> Iterator[Finding]:
 
 
 def _shadowing(scope: Scope, around: dict[str, str]) -> Iterator[Finding]:
-    own = {value.name for value in scope.defined()}
+    own = {value.name for value in scope.defined() if value.name}
     for name in sorted(own & around.keys()):
         yield in_scope("shadowing", scope, f"{name!r} hides a value of {around[name]}")
     if not any(node.scopes for node in scope.nodes):
@@ -194,7 +194,12 @@ def named_values(model: Model) -> Iterator[Finding]:
 def checker(model: Model) -> Iterator[Finding]:
     """onnx's own checker accepts the model, with types and shapes inferred; weights are not read."""
     try:
-        onnx.checker.check_model(model.light, full_check=True)
+        light = model.light()
+    except Exception as error:  # onnx_ir's own errors, about a model that cannot be written
+        yield Finding("checker", f"it cannot be written: {error.__cause__ or error}", "the model")
+        return
+    try:
+        onnx.checker.check_model(light, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         yield Finding("checker", " ".join(str(error).split())[:500], "the model")
 

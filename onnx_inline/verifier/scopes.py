@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,13 +94,13 @@ Interface = tuple[tuple[tuple[str, bytes], ...], tuple[tuple[str, bytes], ...]]
 
 @dataclass(slots=True)
 class Model:
-    """A model; ``light`` is it as a proto without weights."""
+    """A model; ``light`` gives it as a proto without weights."""
 
     graph: Scope
     imports: Mapping[str, int]
     functions: list[Function]
     interface: Interface
-    light: onnx.ModelProto = field(repr=False)
+    light: Callable[[], onnx.ModelProto] = field(repr=False)
 
     def owners(self) -> Iterator[Scope]:
         """Yield the scopes that see nothing outside of themselves: the graph and the functions' bodies."""
@@ -121,7 +121,7 @@ def _proto_model(model: onnx.ModelProto) -> Model:
     functions = [_proto_function(function) for function in model.functions]
     graph = _proto_scope(model.graph, "the graph")
     interface = interface_of(model.graph.input, model.graph.output)
-    return Model(graph, imports_of(model.opset_import), functions, interface, _light(model))
+    return Model(graph, imports_of(model.opset_import), functions, interface, lambda: _light(model))
 
 
 def interface_of(inputs: Iterable[onnx.ValueInfoProto], outputs: Iterable[onnx.ValueInfoProto]) -> Interface:

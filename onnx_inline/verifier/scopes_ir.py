@@ -14,12 +14,11 @@ from onnx_inline.verifier.scopes import SMALL, Function, Model, Node, Scope, Val
 def ir_model(model: ir.Model) -> Model:
     """Return what there is in a model; weights are not read."""
     functions = [_function(function) for function in model.functions.values()]
-    light = light_model(model)
     values = (model.graph.inputs, model.graph.outputs)
     inputs, outputs = ([ir.serde.serialize_value(value) for value in side] for side in values)
     scope = _scope(model.graph, "the graph")
     imports = _imports(model.graph.opset_imports)
-    return Model(scope, imports, functions, interface_of(inputs, outputs), light)
+    return Model(scope, imports, functions, interface_of(inputs, outputs), lambda: light_model(model))
 
 
 def _imports(imports: dict[str, int]) -> dict[str, int]:
