@@ -263,7 +263,7 @@ class UnboundInitializersError(ModelError):
     def __init__(self, unbound: Sequence[object]) -> None:
         self.unbound = tuple(unbound)
         super().__init__(
-            f"{len(self.unbound)} initializers have no data: {listed(self.unbound)}; bind them first with "
+            f"initializers without data ({len(self.unbound)}): {listed(self.unbound)}; bind them first with "
             "onnx_inline.bind_initializers(model, weights), or with the command "
             "onnx-inline bind MODEL.onnx WEIGHTS.safetensors -o OUTPUT.onnx"
         )

@@ -16,6 +16,8 @@ import onnx_ir as ir
 
 from onnx_inline import safetensors_file
 from onnx_inline.errors import FileError
+from onnx_inline.files.lazy import from_skeleton, load
+from onnx_inline.files.sources import STAMP_KEY
 from onnx_inline.unbound import lacks_memory, places
 
 Source: TypeAlias = (
@@ -36,7 +38,7 @@ def read_source(source: Source) -> Mapping[str, Any]:
     if isinstance(source, (str, os.PathLike)):
         return _read_file(Path(source))
     if isinstance(source, onnx.ModelProto):
-        return _model_weights(ir.from_proto(source))
+        return _proto_weights(source)
     if isinstance(source, ir.Model):
         return _model_weights(source)
     return source if isinstance(source, Mapping) else dict(source)
@@ -58,9 +60,10 @@ def as_tensor(weight: Any, type_: ir.DataType | None = None) -> ir.TensorProtoco
         raise UnfitError(why)
     if "torch" in sys.modules and isinstance(weight, sys.modules["torch"].Tensor):
         return _torch_tensor(weight)
-    if isinstance(weight, onnx.TensorProto):
-        return ir.from_proto(weight)
-    return weight if isinstance(weight, ir.TensorProtocol) else _array_tensor(np.asarray(weight), type_)
+    tensor = ir.from_proto(weight) if isinstance(weight, onnx.TensorProto) else weight
+    if isinstance(tensor, ir.ExternalTensor) and not Path(tensor.path).is_file():
+        raise UnfitError(f"its data should be in {tensor.path}, which is no file")
+    return tensor if isinstance(tensor, ir.TensorProtocol) else _array_tensor(np.asarray(weight), type_)
 
 
 def memory(weight: Any) -> object:
@@ -115,6 +118,15 @@ def _string_tensor(array: np.ndarray[Any, Any]) -> ir.TensorProtocol:
     return ir.StringTensor(elements, shape=ir.Shape(array.shape))
 
 
+def _proto_weights(proto: onnx.ModelProto) -> dict[str, ir.TensorProtocol]:
+    tensors = proto.graph.initializer
+    if not any(entry.key == STAMP_KEY for tensor in tensors for entry in tensor.external_data):
+        return _model_weights(ir.from_proto(proto))
+    skeleton = onnx.ModelProto()
+    skeleton.CopyFrom(proto)
+    return _model_weights(from_skeleton(skeleton))
+
+
 def _model_weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     missing = {weight.name for weight, _ in places(model)}
     graphs = (model.graph, *model.graph.subgraphs())
@@ -138,8 +150,6 @@ def _read_file(path: Path) -> Mapping[str, Any]:
 
 
 def _read_model(path: Path) -> Mapping[str, Any]:
-    from onnx_inline.files.lazy import load
-
     return _model_weights(load(path))
 
 
