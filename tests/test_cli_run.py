@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import onnx
@@ -98,3 +100,31 @@ def test_a_pass_that_fails_is_named_with_the_command_that_reproduces_it(source: 
     assert f"onnx-inline run {dump} --passes " in outcome.err
     assert not out.exists()
     assert onnx.load(dump).functions
+
+
+def test_bisect_names_the_pass_and_the_node_that_go_wrong(source: Path) -> None:
+    out = source.with_name("bad.onnx")
+    has_functions = "import onnx, sys; sys.exit(not onnx.load(sys.argv[1]).functions)"
+    by = f"{shlex.quote(sys.executable)} -c {shlex.quote(has_functions)}"
+    chain = "topological-sort,inline-functions"
+    outcome = run("bisect", source, "--passes", chain, "--by", by, "-o", out, "--json")
+    facts = json.loads(outcome.out)
+    assert outcome.code == 1
+    assert (facts["reproduced"], facts["index"], facts["count"]) == (True, 2, 2)
+    assert facts["pass"] == "inline-functions"
+    assert out.exists()
+    assert "onnx-inline run " in facts["reproduce"]
+
+
+def test_bisect_says_when_there_is_nothing_to_find(source: Path) -> None:
+    outcome = run("bisect", source, "--passes", "inline-functions", "--by", "checker")
+    assert outcome.code == 0
+    assert "good after the last pass" in outcome.out
+
+
+def test_bisect_keeps_an_existing_file(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = source.with_name("bad.onnx")
+    out.write_text("precious")
+    assert main(["bisect", str(source), "--passes", "inline-functions", "-o", str(out)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert out.read_text() == "precious"

@@ -1,4 +1,4 @@
-"""Commands about chains of passes: run, passes."""
+"""Commands about chains of passes: run, bisect, passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_inline.cli.group import Command
-from onnx_inline.cli.job import Job, reads_and_writes
+from onnx_inline.cli.job import Job, reads_and_writes, reads_model, refuse_to_overwrite
 from onnx_inline.cli.output import json_option, print_json
 from onnx_inline.cli.settings import settings
 from onnx_inline.reports.text import escaped
@@ -86,6 +86,50 @@ def _tell(job: Job, outcome: RunReport) -> None:
     settings().say("\n".join([head, *outcome.notes]) + job.remark())
     if outcome.passes and not settings().quiet:
         settings().show(run_table(outcome.passes))
+
+
+@click.command(
+    "bisect",
+    cls=Command,
+    example="onnx-inline bisect in.onnx --passes 'inline-functions,identity-elimination' -o bad.onnx",
+)
+@reads_model
+@click.option("--passes", metavar="TEXT", required=True, help="The chain: pass{option=value},pass,...")
+@click.option("--by", metavar="WHAT", default="outputs", show_default=True,
+              help="outputs, checker, or a command that exits with 0 for a good model.")  # fmt: skip
+@click.option("--timeout", metavar="SECONDS", type=float, help="When the command counts as failed.")
+@click.option("-o", "--output", metavar="PATH", help="Where to write the smallest failing model.")
+@click.option("--force", is_flag=True, help="Write over a file that is there already.")
+@json_option
+def bisect_command(
+    model: str,
+    input_format: str | None,
+    external_root: str | None,
+    passes: str,
+    by: str,
+    timeout: float | None,
+    output: str | None,
+    force: bool,
+    json: bool,
+    report: str | None,
+) -> int:
+    """Find the pass of a chain, and the node within it, that first makes a model go wrong.
+
+    A command gets the path of a model at its end, or in place of {}.  The exit code is 1 if the model goes
+    wrong, and 0 if it does not.
+    """
+    from onnx_inline.bisection import bisect, by_command
+    from onnx_inline.files.lazy import load
+
+    refuse_to_overwrite(model, output, force)
+    loaded = load(model, input_format=input_format, external_root=external_root)
+    predicate = by if by in ("outputs", "checker") else by_command(by, timeout=timeout)
+    found = bisect(loaded, passes, predicate, output=output)
+    facts = {"source": model, **found.to_dict()}
+    facts["pass"], facts["reproduce"] = facts.pop("pass_"), facts.pop("command")
+    if not print_json("bisect", lambda: facts, json, report):
+        settings().say(str(found))
+    return int(found.reproduced)
 
 
 @click.command("passes", cls=Command, example="onnx-inline passes")

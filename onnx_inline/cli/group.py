@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "preparing",
     "decompose": "preparing",
     "run": "chaining",
+    "bisect": "chaining",
     "verify": "comparing",
     "diff": "comparing",
     "bind": "binding",
@@ -87,7 +88,7 @@ class Group(click.Group):
         """Find the command that ``args`` begin with; name similar ones if there is none."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS)
+            close = difflib.get_close_matches(name, COMMANDS, cutoff=0.7)
             meant = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {name!r}{meant}", ctx)
         return super().resolve_command(ctx, args)
