@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def verify(
         feeding = _Feeding.of(first.proto, inputs, seed, samples)
         comparison = _Comparison(first, second, feeding, Tolerance(rtol, atol), locate)
         reports = () if interface else tuple(comparison.by(engine) for engine in engines)
-    made = comparison.made or ("as given" if inputs is not None else "none")
+    made = "; ".join(dict.fromkeys(comparison.made)) or "none that a runs with"
     return VerifyReport(first.title, second.title, interface, reports, made, rtol, atol, seed)
 
 
@@ -117,11 +117,13 @@ def _interface_changes(a: onnx.ModelProto, b: onnx.ModelProto) -> Iterator[str]:
             continue
         for before, after in zip(old, new, strict=True):
             if before.type != after.type:
-                yield f"{what} {before.name!r}: {_type_text(before)} became {_type_text(after)}"
+                yield f"{what} {_typed(before)} became {_typed(after)}"
 
 
-def _type_text(info: onnx.ValueInfoProto) -> str:
-    return str(onnx.printer.to_text(info.type)) if info.HasField("type") else "no type"
+def _typed(info: onnx.ValueInfoProto) -> str:
+    # onnx has no text of a type by itself.
+    text = str(onnx.printer.to_text(onnx.GraphProto(name="graph", input=[info])))
+    return text[text.index("(") + 1 : text.index(") =>")]
 
 
 @dataclass(frozen=True)
@@ -156,14 +158,14 @@ class _UnableError(Exception):
 
 @dataclass
 class _Comparison:
-    """Compares two models engine by engine; ``made`` says how the inputs were made that were used."""
+    """Compares two models engine by engine; ``made`` says how the inputs that each used were made."""
 
     a: Subject
     b: Subject
     feeding: _Feeding
     tolerance: Tolerance
     locate: bool
-    made: str = ""
+    made: list[str] = field(default_factory=list)
 
     def by(self, engine: str) -> EngineReport:
         """Return what one engine finds."""
@@ -190,7 +192,7 @@ class _Comparison:
                 reason = reason or str(error)
                 continue
             self._refuse_random(run, feeds, results)
-            self.made = self.made or made
+            self.made.append(made)
             return feeds, results
         raise _UnableError(reason)
 

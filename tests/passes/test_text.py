@@ -84,7 +84,9 @@ def test_a_wrong_text_is_refused_at_its_place(text: str, message: str) -> None:
 def test_an_unknown_pass_is_refused_with_close_names() -> None:
     with pytest.raises(onnx_inline.UnknownPassError) as caught:
         parse_passes("verify,inline-function")
-    assert str(caught.value).startswith("character 7: there is no pass 'inline-function'; did you mean inline")
+    assert str(caught.value).startswith(
+        "character 7: there is no pass 'inline-function'; did you mean inline"
+    )
     assert caught.value.close[0] == "inline-functions"
 
 

@@ -127,9 +127,9 @@ def test_names_under_which_quantization_refers_to_a_value_follow_it() -> None:
 @pytest.mark.parametrize("style", ["keep", "path", "short"])
 @pytest.mark.parametrize("alphabet", ["any", "identifier"])
 def test_after_inlining_every_style_keeps_what_the_model_computes(style: str, alphabet: str) -> None:
-    text = f"""<ir_version: 10, opset_import: ["" : 18, "m" : 1]>
-        main (float[2] x) => (float[2] y) {{ ["0/a"] t = m.f (x) ["0.a"] y = m.f (t) }}
-        <domain: "m", opset_import: ["" : 18]> f (a) => (c) {{ ["n"] b = Abs (a) ["n"] c = Neg (b) }}"""
+    text = """<ir_version: 10, opset_import: ["" : 18, "m" : 1]>
+        main (float[2] x) => (float[2] y) { ["0/a"] t = m.f (x) ["0.a"] y = m.f (t) }
+        <domain: "m", opset_import: ["" : 18]> f (a) => (c) { ["n"] b = Abs (a) ["n"] c = Neg (b) }"""
     original = parsed(text)
     model = inline_functions(parsed(text))
     UniqueNamesPass(style, alphabet)(model)  # type: ignore[arg-type]
