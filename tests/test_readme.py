@@ -1,4 +1,4 @@
-"""Every command and code block of the README runs, and says what the README says."""
+"""Every command and code block of the README and every command of the other pages runs, and prints what they say."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ import pytest
 from cli_helpers import environment
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "_build" not in path.parts
+}
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCKS = _BLOCK.findall(PAGES["README.md"])
 
-#: The two set-up commands.  The first is run by hand on a fresh machine, the second is what runs this test.
+#: The two set-up commands.  What the first installs is tested here, the second is what runs this test.
 SET_UP = [text.strip() for language, text in BLOCKS if language == "sh"]
 
 
-def transcripts() -> list[tuple[str, str]]:
-    """Return each command of the console blocks with the output that the README shows."""
+def transcripts(page: str) -> list[tuple[str, str]]:
+    """Return each command of a page's console blocks with the output that the page shows."""
     found = []
-    for language, text in BLOCKS:
+    for language, text in _BLOCK.findall(PAGES[page]):
         if language == "console":
             for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, output = part.partition("\n")
@@ -59,17 +64,14 @@ def same_but_for_seconds(text: str) -> str:
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
     assert {language for language, _ in BLOCKS} <= {"console", "python", "sh", "text"}
-    assert transcripts()
-    assert all(command.startswith("onnx-inline ") for command, _ in transcripts())
+    assert transcripts("README.md")
+    assert all(command.startswith("onnx-inline ") for page in PAGES for command, _ in transcripts(page))
 
 
-@pytest.mark.parametrize(("command", "output"), transcripts())
-def test_a_command_prints_what_the_readme_shows(command: str, output: str, folder: Path) -> None:
-    for earlier, _ in transcripts():
-        if earlier == command:
-            break
-        shell(earlier, folder)
-    assert same_but_for_seconds(shell(command, folder)) == same_but_for_seconds(output)
+@pytest.mark.parametrize("page", [page for page in PAGES if transcripts(page)])
+def test_the_commands_of_a_page_print_what_the_page_shows(page: str, folder: Path) -> None:
+    for command, output in transcripts(page):
+        assert same_but_for_seconds(shell(command, folder)) == same_but_for_seconds(output), command
 
 
 @pytest.mark.parametrize("source", [text for language, text in BLOCKS if language == "python"])
