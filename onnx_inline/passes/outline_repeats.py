@@ -106,22 +106,28 @@ class OutlineRepeatsPass(ir.passes.InPlacePass):
 
     def _by_structure(self, model: ir.Model) -> bool:
         """Outline by structure, round after round, until nothing is left to save."""
-        made: list[ir.Function] = []
         names = NameScope(function.name for function in model.functions.values())
+        made = 0
         for _ in range(_ROUNDS):
-            scopes = [scope_of(owner) for owner in self._owners(model, made)]
-            found = _found(scopes, self.min_nodes, self.min_repeats)
+            found = self._found(model)
             for stretches in found:
-                identifier = (self.domain, names.claim(f"Repeat_{len(made) + 1}"), "")
-                made.append(outline(model, stretches, identifier).function)
+                made += 1
+                outline(model, stretches, (self.domain, names.claim(f"Repeat_{made}"), ""))
             if not found:
                 break
         return bool(made)
 
-    def _owners(self, model: ir.Model, made: Sequence[ir.Function]) -> list[ir.Graph | ir.Function]:
-        left_alone = () if self.nested else made
-        functions = [f for f in model.functions.values() if all(f is not other for other in left_alone)]
-        return [model.graph, *functions]
+    def _found(self, model: ir.Model) -> list[list[Stretch]]:
+        """Return repeats in the outermost graphs that have any: a stretch may hold whole subgraphs."""
+        # What an earlier run made is left alone as well, so that a second run changes nothing.
+        functions = [f for f in model.functions.values() if self.nested or f.domain != self.domain]
+        owners: list[ir.Graph | ir.Function] = [model.graph, *functions]
+        scopes = list(map(scope_of, owners))
+        while scopes:
+            if found := _found(scopes, self.min_nodes, self.min_repeats):
+                return found
+            scopes = [scope_of(graph, scope) for scope in scopes for graph in scope.subgraphs()]
+        return []
 
 
 _BY = {

@@ -41,6 +41,12 @@ class Scope:
     names: NameScope
     twins: dict[ir.Value, ir.Value]
 
+    def subgraphs(self) -> Iterator[ir.Graph]:
+        """Yield the graphs in the attributes of the nodes."""
+        for node in self.nodes:
+            for attribute in node.attributes.values():
+                yield from attribute_graphs(attribute)
+
 
 def scope_of(owner: ir.Graph | ir.Function, around: Scope | None = None) -> Scope:
     """Look over a main graph, a function, or a subgraph of a scope ``around``."""

@@ -125,6 +125,23 @@ def test_branches_are_compared_and_what_they_capture_becomes_an_input() -> None:
         assert np.array_equal(computed(model, feeds), computed(parsed(text), feeds))
 
 
+def test_repeats_in_a_loop_body_become_calls_there() -> None:
+    half = "{1} = Mul ({0}, w)  {2} = Exp ({1})  {3} = Relu ({2})"
+    model = parsed(f"""{HEADER} main (int64 n, bool c, float[2] x, float[2] w) => (float[2] y) {{
+        y = Loop (n, c, x) <body = b (int64 i, bool go, float[2] p) => (bool on, float[2] s) {{
+            on = Identity (go)  {half.format(*"pqrt")}  {half.format(*"tuvs")} }}> }}""")
+    feeds = {"n": np.array(3), "c": np.array(True), "x": np.array([0, -1], np.float32), "w": -np.ones(2, "f")}
+    expected = computed(model, feeds)
+    round_trip(model, SMALL)
+    (loop,) = model.graph
+    assert [node.op_type for node in loop.attributes["body"].as_graph()] == [
+        "Identity",
+        "Repeat_1",
+        "Repeat_1",
+    ]
+    assert np.array_equal(computed(model, feeds), expected)
+
+
 def test_repeats_in_functions_are_found_but_not_across_their_attributes() -> None:
     half = "{1} = Neg ({0})  {2} = Exp ({1})  {3} = LeakyRelu <alpha> ({2})"
     body = half.format(*"xabc") + half.format(*"cdey")
@@ -160,6 +177,7 @@ def test_nested_repeats_are_functions_too_on_request_in_front_of_their_callers()
     text = f"{HEADER} main (float[2] x) => (float[2] z) {{ {block('x', 'y')} {block('y', 'z')} }}"
     flat = round_trip(parsed(text), OutlineRepeatsPass(min_nodes=3))
     assert [len(function) for function in flat.functions.values()] == [7]
+    assert_leaves(OutlineRepeatsPass(min_nodes=3), flat)
     model = round_trip(parsed(text), OutlineRepeatsPass(min_nodes=3, nested=True))
     assert [(f.name, len(f)) for f in model.functions.values()] == [("Repeat_2", 3), ("Repeat_1", 3)]
     feeds = {"x": np.array([0.5, -1], np.float32)}
