@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 import onnx_ir as ir
 
-from onnx_inline.errors import InvalidModelError
+from onnx_inline.errors import FileError, InvalidModelError
 from onnx_inline.files.lazy import from_skeleton, save
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.instruments import NodeCounts, Timing
@@ -145,6 +146,7 @@ def run_file(
     external_root: str | None = None,
     input_format: str | None = None,
     output_format: str | None = None,
+    force: bool = True,
 ) -> RunReport:
     """Run passes from file to file; weights that no pass asks for go straight from one to the other.
 
@@ -156,7 +158,7 @@ def run_file(
         instruments: what watches.
         dump_on_failure: where to write the model as it was before a pass that fails.
         external, external_data, size_threshold_bytes, external_root: as for :func:`onnx_inline.inline_file`.
-        input_format, output_format: likewise.
+        input_format, output_format, force: likewise.
 
     Returns:
         What each pass did.
@@ -175,6 +177,8 @@ def run_file(
         dump_on_failure=dump_on_failure,
         source=os.fspath(source),
     )
+    if not force:
+        _refuse_to_overwrite(source, target)
     skeleton = read_skeleton(source, external_root=external_root, input_format=input_format)
     model = manager(as_ir(skeleton.model, os.fspath(source))).model
     notes: tuple[str, ...] = ()
@@ -188,6 +192,13 @@ def run_file(
             output_format=output_format,
         ).notes
     return RunReport(tuple(_pass_reports(counts, timing)), time.perf_counter() - started, notes)
+
+
+def _refuse_to_overwrite(source: str | os.PathLike[str], target: str | os.PathLike[str] | None) -> None:
+    if target is None or os.fspath(target) == "-" or not os.path.lexists(target):
+        return
+    if not (Path(source).exists() and Path(target).exists() and Path(source).samefile(target)):
+        raise FileError("exists and is not the source", path=os.fspath(target), hint="force writes over it")
 
 
 def _pass_reports(counts: NodeCounts, timing: Timing) -> Iterator[PassReport]:

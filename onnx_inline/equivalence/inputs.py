@@ -133,12 +133,12 @@ def _elements(
 
 def recipes(maker: InputMaker) -> Iterator[Recipe]:
     """Yield the recipes that make a difference for a model."""
-    seen: set[str] = set()
+    seen: set[tuple[object, ...]] = set()
     for recipe in RECIPES:
-        shapes_and_values = repr(
-            [(value.shape, value.tolist()) if isinstance(value, np.ndarray) else value
-             for value in maker.make(recipe, 0).values()]
-        )  # fmt: skip
-        if shapes_and_values not in seen:
-            seen.add(shapes_and_values)
+        feeds = maker.make(recipe, 0).values()
+        arrays = [array for value in feeds for array in (value if isinstance(value, list) else [value])]
+        integers = recipe.integers if any(array.dtype.kind in "iu" for array in arrays) else None
+        made = (integers, *(array.shape for array in arrays))
+        if made not in seen:
+            seen.add(made)
             yield recipe
