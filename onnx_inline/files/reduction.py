@@ -6,6 +6,7 @@ parses, and judges, every byte that is not a weight.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from onnx_inline.errors import TensorDataError
@@ -84,7 +85,7 @@ class Reduction:
         data = [field for field, _ in found if field[0] in DATA_FIELDS]
         if not self._replaceable(found, data):
             return [self._read(start, end)]
-        kept = [self._read(before, field[3]) for field, before in found if _stays(field)]
+        kept = [self._read(first, last) for first, last in _runs(found)]
         explicit = any(field[0] == Tensor.DATA_LOCATION for field, _ in found)
         number, _, first, last = data[-1]
         return [*kept, self._reference(Stamp(self._source, number, explicit), first, last - first)]
@@ -144,8 +145,13 @@ class Reduction:
         return b"".join(_entry(key, value) for key, value in entries.items()) + _EXTERNAL
 
 
-def _stays(field: Field) -> bool:
-    return field[0] not in DATA_FIELDS and field[0] != Tensor.DATA_LOCATION
+def _runs(found: list[tuple[Field, int]]) -> Iterator[tuple[int, int]]:
+    """Yield where the fields that stay lie, neighbours together."""
+    gone = DATA_FIELDS | {Tensor.DATA_LOCATION}
+    for goes, run in itertools.groupby(found, lambda item: item[0][0] in gone):
+        if not goes:
+            fields = list(run)
+            yield fields[0][1], fields[-1][0][3]
 
 
 def _entry(key: str, value: str) -> bytes:

@@ -15,6 +15,7 @@ Field = tuple[int, int, int, int]
 MAX_DEPTH = 100
 #: a tag takes at most 5 bytes, a length as many, a varint 10
 _LONGEST_HEADER = 16
+_SMALLEST = 1 << 9
 _CHUNK = 1 << 18
 _CUT = "it ends in the middle of a field"
 
@@ -86,10 +87,13 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
 def fields_of_file(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message in a file; ``read(start, end)`` gives the bytes around the tags."""
     groups: list[tuple[int, int]] = []
-    pos = start
+    pos, size = start, _SMALLEST
     while pos < end:
-        window = read(pos, min(end, pos + _CHUNK))
-        pos = yield from _window(window, 0, len(window), pos, end, groups)
+        window = read(pos, min(end, pos + size))
+        after = yield from _window(window, 0, len(window), pos, end, groups)
+        # many small fields: read more at once; a payload was skipped: begin again with little
+        size = min(8 * size, _CHUNK) if after <= pos + size else _SMALLEST
+        pos = after
     _check_closed(groups)
 
 

@@ -12,6 +12,7 @@ import onnx
 
 from onnx_inline.errors import ExternalDataError, FileError
 from onnx_inline.files import data_files, forms, pairs, publish
+from onnx_inline.files.detached import serialised
 from onnx_inline.files.layout import Layout, Piece, Range
 from onnx_inline.files.pairs import Save
 from onnx_inline.files.plan import External, Plan, Request, stays_valid
@@ -76,16 +77,16 @@ def write_model(
     request = Request(external, external_data, size_threshold_bytes, force)
     form = forms.form_of(path, output_format)
     need: list[int] = []
-    with publish.errors_about(path, need):
+    with publish.errors_about(path, need), serialised(model) as data:
         if path == "-":
-            return _to_stdout(model, nodes, request, form)
+            return _to_stdout(data, nodes, request, form)
         origin = source.source if source is not None else None
-        return _to_file(Target.at(path), model, nodes, origin, request, form, need)
+        return _to_file(Target.at(path), data, nodes, origin, request, form, need)
 
 
 def _to_file(
     target: Target,
-    model: onnx.ModelProto,
+    model: bytes,
     nodes: Sequence[bytes] | None,
     source: Source | None,
     request: Request,
@@ -96,7 +97,7 @@ def _to_file(
     _clean(target)
     if source is not None:
         source.check_unchanged()
-    plan = Plan(model.SerializeToString(), nodes, request, stays_valid(target))
+    plan = Plan(model, nodes, request, stays_valid(target))
     layout = plan.settled(request.external_data or "data")
     need.append(layout.size + layout.data.size)
     save = Save(target, source, data_files.named_by(target), lambda layout: _encoded(layout, form))
@@ -135,14 +136,12 @@ def _encoded(layout: Layout, form: str) -> list[Piece]:
     return [forms.write_text(model, form)]
 
 
-def _to_stdout(
-    model: onnx.ModelProto, nodes: Sequence[bytes] | None, request: Request, form: str
-) -> WriteReport:
+def _to_stdout(model: bytes, nodes: Sequence[bytes] | None, request: Request, form: str) -> WriteReport:
     """Write to standard output; no data file can be beside it, so data go inside or are kept by reference."""
     if request.external_data or request.external == "copy":
         raise FileError("a data file cannot be written beside it", path="-", hint="name an output file")
     plan = Plan(
-        model.SerializeToString(),
+        model,
         nodes,
         replace(request, external="keep" if request.external == "keep" else "inline"),
         lambda _: False,

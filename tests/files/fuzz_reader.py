@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
 from onnx_inline.errors import TensorDataError
-from onnx_inline.files import reduction
+from onnx_inline.files import reduction, wire
 from onnx_inline.files.layout import Fate, Memory, Range, lay_out
 from onnx_inline.files.reduction import Reduction
 from onnx_inline.files.sources import Identity, register
@@ -27,6 +27,8 @@ from onnx_inline.files.wire import WireError, encode_varint, fields, header
 
 #: payloads from so many bytes on are left in the file, so that small models have some
 LARGE = 6
+#: so many bytes are read at first, so that fields lie across the windows
+WINDOW = 20
 
 
 def a_tensor(rng: random.Random) -> TensorProto:
@@ -205,15 +207,15 @@ def run(count: int, seed: int) -> int:
     Raises:
         AssertionError: on the first difference.
     """
-    accepted, former = 0, reduction.LARGE
-    reduction.LARGE = LARGE
+    accepted, former, smallest = 0, reduction.LARGE, wire._SMALLEST
+    reduction.LARGE, wire._SMALLEST = LARGE, WINDOW
     try:
         for data in inputs(count, seed):
             reason = difference(data)
             assert not reason, reason
             accepted += by_protobuf(data) is not None
     finally:
-        reduction.LARGE = former
+        reduction.LARGE, wire._SMALLEST = former, smallest
     return accepted
 
 

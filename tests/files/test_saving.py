@@ -20,7 +20,7 @@ from onnx_inline.errors import (
     UnboundInitializersError,
     WriteError,
 )
-from onnx_inline.files import plan, publish, system
+from onnx_inline.files import detached, plan, publish, system
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.files.writer import copy_model, write_model
 from tests.files.models import WEIGHTS, external, model_with, names, values, weights, write_data, written
@@ -503,3 +503,33 @@ def test_litter_of_the_dead_is_removed_and_that_of_the_living_is_not(tmp_path: P
     save_proto(model_with(weights()), tmp_path / "out.onnx")
     os.close(descriptor)
     assert names(tmp_path) == [alive.name, other.name, "out.onnx", "used.data", "uses.onnx"]
+
+
+# ---- more than protobuf holds
+
+
+def test_a_model_over_2_gib_in_memory_is_saved_with_its_data_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big = TensorProto(name="big", data_type=TensorProto.UINT8, dims=[4000], raw_data=bytes(range(250)) * 16)
+    model = model_with(weights(), big)
+    too_large = model.SerializeToString()
+
+    def whole(proto: onnx.ModelProto) -> bytes | None:
+        data = proto.SerializeToString()
+        return None if len(data) >= len(too_large) else data
+
+    monkeypatch.setattr(detached, "whole", whole)
+    save_proto(model, tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_bytes() == too_large
+    monkeypatch.setattr(plan, "LIMIT", 2000)
+    save_proto(model, tmp_path / "m.onnx")
+    assert values(tmp_path / "m.onnx", "big").tobytes() == big.raw_data
+    assert np.array_equal(values(tmp_path / "m.onnx"), WEIGHTS)
+    unknown = onnx.ModelProto.FromString(too_large + b"\xd8\x06\x07")
+    with pytest.raises(FileError, match="would be lost"):
+        save_proto(unknown, tmp_path / "out.onnx")
+    documented = model_with()
+    documented.doc_string = "x" * 5000
+    with pytest.raises(FileError, match="even without its initializers"):
+        save_proto(documented, tmp_path / "out.onnx")
