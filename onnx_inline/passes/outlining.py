@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_inline.engine.read_ir import QUANTIZATION
 from onnx_inline.names import NameScope
 from onnx_inline.passes.structure import (
     Keys,
@@ -71,8 +72,17 @@ def is_idle(scope: Scope, node: ir.Node) -> bool:
 
 
 def is_bound_to_its_place(node: ir.Node) -> bool:
-    """Say whether a node depends on the function around it or on a device, and so cannot be moved."""
-    return bool(node.device_configurations) or any(a.is_ref() for a in all_attributes(node))
+    """Say whether a node cannot be moved into a function.
+
+    It may use attributes of the function around it; or be placed on devices, or give values with a
+    quantization annotation, of which functions have none.
+    """
+    inner = list(all_nodes([node])) if node.attributes else [node]
+    return (
+        any(one.device_configurations for one in inner)
+        or any(QUANTIZATION in value.meta for one in inner for value in one.outputs)
+        or any(a.is_ref() for a in all_attributes(node))
+    )
 
 
 def reads(node: ir.Node) -> Iterator[ir.Value]:
