@@ -203,10 +203,12 @@ def renumbered_graph(graph: Subgraph, slots: Mapping[Slot, Slot | None], **chang
         outputs=tuple(known(s) for s in graph.outputs),
         nodes=[renumbered(node, slots, **changes) for node in graph.nodes],
         initializers=tuple((known(s), tensor) for s, tensor in graph.initializers),
-        typed=tuple((known(s), entry) for s, entry in graph.typed),
+        # What is said of values may be there longer than what made them.
+        typed=tuple((known(s), entry) for s, entry in graph.typed if s in slots),
         quantized=tuple(
-            (known(s), entry, {name: known(t) for name, t in named.items()})
+            (known(s), entry, {name: known(t) for name, t in named.items() if t in slots})
             for s, entry, named in graph.quantized
+            if s in slots
         ),
         source=graph.source,
     )

@@ -148,6 +148,7 @@ class ProtoView:
             self._surveys[owner] = survey = Survey(f"function {owner}")
             function = self.functions[owner]
             _survey_nodes(survey, function.node, list(function.input), 0)
+            survey.values += [entry.name for entry in function.value_info]
         return self._surveys[owner]
 
     def read(self, function: onnx.FunctionProto) -> Signature:
@@ -208,6 +209,8 @@ def _survey_graph(survey: Survey, graph: onnx.GraphProto, depth: int) -> None:
     # An input with an initializer of its name has a default value: one value, not two.
     defined = [*inputs, *(name for name in initializers if name not in given)]
     _survey_nodes(survey, graph.node, defined, depth)
+    # Types may be given for values that are not there: a new value must not come under one by chance.
+    survey.values += [entry.name for entry in graph.value_info]
 
 
 def _survey_nodes(survey: Survey, nodes: Nodes, defined: list[str], depth: int) -> None:

@@ -61,13 +61,14 @@ class PlannedSite:
     """A call site and what it becomes.
 
     ``values`` are the values, as the form holds them, of the template's inputs and outputs; ``label`` is what
-    names inside begin with, if that is free.
+    names inside begin with, if that is free; ``graphs`` are the nodes in the call's own attributes.
     """
 
     template: Template
     values: tuple[Any, ...]
     label: str
     metadata: Mapping[str, str]
+    graphs: Sequence[OperatorId]
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,11 @@ class _Planning:
         return {
             owner: [
                 PlannedSite(
-                    flattener.templates[way], values, node.label.strip("/") or node.op.name, node.metadata
+                    flattener.templates[way],
+                    values,
+                    node.label.strip("/") or node.op.name,
+                    node.metadata,
+                    [inner.op for g in node.subgraphs() for inner in all_nodes(g.nodes)],
                 )
                 for node, way, values in calls
             ]
@@ -214,6 +219,7 @@ class _Planning:
         for key, count in stamps.items():
             calls.update({function: n * count for function, n in templates[key].calls.items()})
         staying = sum(count for op, count in main.items() if op not in gone)
+        staying -= sum(op not in gone for site in sites[None] for op in site.graphs)
         return InlineReport(
             calls={str(function): calls[function] for function in sorted(calls)},
             nodes_before=main.total(),

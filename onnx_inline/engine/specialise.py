@@ -237,7 +237,8 @@ class _Specialisation:
 
     def _rewritten_graph(self, graph: Subgraph) -> Subgraph:
         nodes = [new for node in graph.nodes for new in self._rewritten(node)]
-        if absent := next((slot for slot in graph.outputs if slot in self._absent), None):
+        absent = next((slot for slot in graph.outputs if slot in self._absent), None)
+        if absent is not None:
             raise self._error(
                 f"input {self._body.labels[absent]!r} is not given, but a graph in the body returns it"
             )
@@ -248,13 +249,14 @@ class _Specialisation:
     def _attributes(self, node: Node) -> tuple[Attribute, ...]:
         if all(isinstance(attribute, Plain) for attribute in node.attributes):
             return node.attributes
-        resolved = (self._resolved(node, attribute) for attribute in node.attributes)
-        return tuple(self._inner(attribute) for attribute in resolved if attribute is not None)
+        resolved = (
+            self._resolved(node, attribute) if isinstance(attribute, Reference) else self._inner(attribute)
+            for attribute in node.attributes
+        )
+        return tuple(attribute for attribute in resolved if attribute is not None)
 
-    def _resolved(self, node: Node, attribute: Attribute) -> Attribute | None:
-        """Return the attribute with a reference replaced by its value, None if it has none."""
-        if not isinstance(attribute, Reference):
-            return attribute
+    def _resolved(self, node: Node, attribute: Reference) -> Attribute | None:
+        """Return the value that a reference takes, None if it has none."""
         binding = self._bindings.get(attribute.ref, self._signature.defaults.get(attribute.ref))
         if binding is None:
             self._refuse_missing_attribute(node, attribute)
@@ -266,7 +268,9 @@ class _Specialisation:
             return Reference(attribute.name, binding.ref, attribute.type, payload, binding.sure)
         if isinstance(binding, Plain):
             return Plain(attribute.name, self._all.form.renamed(binding.payload, attribute.name))
-        return self._opened(attribute, binding)
+        opened = self._opened(attribute, binding)
+        # What a call gives was rewritten where it was written: its references and its opset are not ours.
+        return opened if isinstance(binding, Closure) else self._inner(opened)
 
     def _refuse_missing_attribute(self, node: Node, attribute: Reference) -> None:
         schema_attribute = _schema_attribute(node, attribute.name)
@@ -341,11 +345,12 @@ class _Specialisation:
         return [self._with_callee(node, needed) for node in nodes]
 
     def _with_callee(self, node: Node, needed: set[Slot]) -> Node:
-        if any(isinstance(a, Graphs) for a in node.attributes):
-            attributes = tuple(self._graphs_with_callees(a, needed) for a in node.attributes)
-            node = replace(node, attributes=attributes)
         if node.op not in self._all.functions:
-            return node
+            if all(not isinstance(a, Graphs) for a in node.attributes):
+                return node
+            # The graphs of a call that goes are bound where they are opened.
+            attributes = tuple(self._graphs_with_callees(a, needed) for a in node.attributes)
+            return replace(node, attributes=attributes)
         where = f"{node.label or node.op.name} in function {self._signature.id}"
         used = [slot is not None and slot in needed for slot in node.outputs]
         way, arguments = self._all.way(node, self._body.labels, self._way.target, used, where)
