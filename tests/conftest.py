@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import onnx
 import pytest
 
 #: Whether this onnx reads node names in its text form, as it does from 1.18.
 NAMES_IN_TEXT = not onnx.__version__.startswith("1.17.")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = "how many random models each property test tries"
+    parser.addoption("--examples", type=int, default=200, help=help_text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let property tests try as many examples as ``--examples`` says, however long each takes."""
+    hypothesis.settings.register_profile(
+        "onnx_inline",
+        max_examples=config.getoption("--examples"),
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.settings.load_profile("onnx_inline")
 
 
 @pytest.hookimpl(wrapper=True)
