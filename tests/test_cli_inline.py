@@ -265,19 +265,9 @@ def test_external_data_options_reach_the_writer(source: Path) -> None:
 
 
 def test_a_small_model_is_inlined_without_importing_onnx_ir(source: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "onnx_inline", "inline", source, f"{source}.out"]
     traced = subprocess.run(
-        [
-            sys.executable,
-            "-X",
-            "importtime",
-            "-m",
-            "onnx_inline",
-            "inline",
-            source,
-            "-o",
-            f"{source}.out",
-            "-q",
-        ],
+        command,
         capture_output=True,
         text=True,
         env=environment(),

@@ -1,4 +1,4 @@
-"""Every command and code block of the README and every command of the other pages runs, and prints what they say."""
+"""Every command and code block of the README, and every command of the other pages, does what they say."""
 
 from __future__ import annotations
 

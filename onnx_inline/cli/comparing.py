@@ -122,7 +122,7 @@ def diff_command(
 
     Weights of more than a few bytes are compared by their hash, those in other files by their place.
     """
-    from onnx_inline.reports.changes import before_after_table, model_diff, model_rows
+    from onnx_inline.reports.changes import before_after_text, model_diff, model_rows
     from onnx_inline.reports.hierarchy import read_hierarchy
 
     before, after = (_loaded(path, input_format, external_root) for path in (first, second))
@@ -131,5 +131,5 @@ def diff_command(
     if not print_json("diff", lambda: facts, json, report):
         write_text("-", text)
         if text:
-            settings().show(before_after_table(model_rows(read_hierarchy(before), read_hierarchy(after))))
+            settings().show(before_after_text(model_rows(read_hierarchy(before), read_hierarchy(after))))
     return int(bool(text))

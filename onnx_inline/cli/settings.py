@@ -70,10 +70,14 @@ class Settings:
         if not self.quiet:
             print(escaped(line), file=self.answers, flush=True)
 
-    def show(self, renderable: RenderableType) -> None:
+    def show(self, table: RenderableType) -> None:
         """Print a table that goes with the answer on stderr; nothing under ``--quiet``."""
-        if not self.quiet:
-            self.console(sys.stderr).print(renderable)
+        if self.quiet:
+            return
+        if isinstance(table, str):
+            print(table, file=sys.stderr)
+        else:
+            self.console(sys.stderr).print(table)
 
     def result(self, renderable: RenderableType) -> None:
         """Print a table or tree that *is* the answer on stdout."""

@@ -66,8 +66,8 @@ def _inlined_in_memory(job: Job, options: dict[str, Any], numeric: dict[str, Any
 
 
 def _tell(job: Job, outcome: InlineReport) -> None:
-    from onnx_inline.reports.changes import before_after_table, inline_rows
+    from onnx_inline.reports.changes import before_after_text, inline_rows
 
     settings().say(str(outcome) + job.remark())
     if outcome.modified and not settings().quiet:
-        settings().show(before_after_table(inline_rows(outcome)))
+        settings().show(before_after_text(inline_rows(outcome)))
