@@ -48,7 +48,6 @@ _LIBRARIES = (
         False,
     ),
     ("onnxscript", "onnxscript", "constant folding, decompositions, opset conversion", False),
-    ("safetensors", "safetensors", "bind weights from .safetensors", False),
     ("torch", "torch", "bind weights from .pt, exporter and training integrations", False),
 )
 
