@@ -13,6 +13,7 @@ from onnx import TensorProto
 from onnx_inline.errors import FileError
 from onnx_inline.files.reduction import LARGE
 from onnx_inline.files.sources import STAMP_KEY, Memory, lent
+from onnx_inline.files.tensors import byte_size
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def serialised(model: onnx.ModelProto) -> Iterator[bytes]:
     if data is not None:
         yield data
         return
-    large = {n: t for n, t in enumerate(model.graph.initializer) if len(t.raw_data) >= LARGE}
+    large = {n: t for n, t in enumerate(model.graph.initializer) if _is_large(t)}
     with lent(_memory(tensor) for tensor in large.values()) as stamps:
         data = whole(_detached(model, dict(zip(large, stamps, strict=True))))
         if data is None:
@@ -34,8 +35,12 @@ def serialised(model: onnx.ModelProto) -> Iterator[bytes]:
         yield data
 
 
+def _is_large(tensor: TensorProto) -> bool:
+    return tensor.HasField("raw_data") and byte_size(tensor, "") >= LARGE
+
+
 def _memory(tensor: TensorProto) -> Memory:
-    return Memory(len(tensor.raw_data), lambda: tensor.raw_data)
+    return Memory(byte_size(tensor, ""), lambda: tensor.raw_data)
 
 
 def whole(model: onnx.ModelProto) -> bytes | None:
@@ -68,10 +73,12 @@ def _copy_fields(source: Message, target: Message, without: str) -> None:
             "the model is larger than 2 GiB and has fields that ONNX does not know, which would be lost",
             hint="load it with onnx_inline.load_proto",
         )
-    for descriptor, value in source.ListFields():
-        if descriptor.name == without:
+    for name in source.DESCRIPTOR.fields_by_name:
+        if name == without:
             continue
-        if hasattr(value, "MergeFrom"):
-            getattr(target, descriptor.name).MergeFrom(value)
-        else:
-            setattr(target, descriptor.name, value)
+        # to look at a field of bytes is to copy them: only at those that are kept
+        if hasattr(value := getattr(source, name), "MergeFrom"):
+            if len(value) if hasattr(value, "extend") else source.HasField(name):
+                getattr(target, name).MergeFrom(value)
+        elif source.HasField(name):
+            setattr(target, name, value)
