@@ -53,12 +53,17 @@ def essence(nodes: Sequence[onnx.NodeProto]) -> list[Any]:
     """Return all of nodes but what onnx_ir writes in another way: types inside of subgraphs."""
     return [
         (
-            *(n.domain, n.op_type, n.overload, n.name, list(n.input), list(n.output)),
+            *(n.domain, n.op_type, n.overload, n.name, given_names(n.input), given_names(n.output)),
             sorted((e.key, e.value) for e in n.metadata_props),
             [essence_of_attribute(a) for a in n.attribute],
         )
         for n in nodes
     ]
+
+
+def given_names(names: Sequence[str]) -> list[str]:
+    """Return names up to the last that is given; onnx_ir writes no others."""
+    return list(names)[: max((n + 1 for n, name in enumerate(names) if name), default=0)]
 
 
 def essence_of_attribute(attribute: onnx.AttributeProto) -> Any:
