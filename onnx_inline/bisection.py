@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import subprocess
@@ -45,7 +46,8 @@ class BisectReport:
         before: the file with the model before the pass, empty if none was written.
         failing: the file with the smallest failing model, empty if none was written.
         command: the command that makes a failing model of the one before the pass.
-        model: the smallest failing model; None if there is none, as when the pass raises.
+        model: the smallest failing model; None if there is none, as when the pass raises.  Smallest means
+            that the pass touches the fewest nodes in it.
     """
 
     reproduced: bool
@@ -144,7 +146,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.before = self.original
-        self._smallest: tuple[int, ir.Model] | None = None
+        self._smallest: tuple[float, ir.Model] | None = None
 
     def not_reproduced(self) -> str | None:
         """Say why there is nothing to look for."""
@@ -160,7 +162,7 @@ class _Search:
         index = self._first_pass()
         pass_ = self.chain[index]
         report = self._first_node(pass_) if self._bad is not None else {}
-        nodes, model = self._smallest or (0, None)
+        model = self._smallest[1] if self._smallest else None
         return BisectReport(
             True,
             self._failure,
@@ -168,17 +170,16 @@ class _Search:
             len(self.chain),
             described(pass_),
             runs=self.runs,
-            nodes=nodes,
+            nodes=len(all_nodes(model)) if model else 0,
             model=model,
             **report,
         )
 
-    def _is_good(self, model: ir.Model) -> bool:
+    def _is_good(self, model: ir.Model, touches: float = math.inf) -> bool:
         self.runs += 1
         good = self.good(model)
-        size = len(all_nodes(model))
-        if not good and (self._smallest is None or size < self._smallest[0]):
-            self._smallest = size, model.clone()
+        if not good and (self._smallest is None or touches <= self._smallest[0]):
+            self._smallest = touches, model.clone()
         return good
 
     def _after(self, start: int, stop: int) -> tuple[ir.Model | None, str]:
@@ -213,7 +214,7 @@ class _Search:
             return {"candidates": len(candidates)}
         culprit = candidates[found - 1]
         others = [index for index in candidates if index != culprit]
-        alone = found == 1 or not self._is_good(run_frozen(pass_, self.before, others))
+        alone = found == 1 or not self._is_good(run_frozen(pass_, self.before, others), 1)
         return {"site": _site(self.before, culprit), "candidates": len(candidates), "alone": alone}
 
     def _smallest_count(self, pass_: ir.passes.PassBase, candidates: Sequence[int]) -> int:
@@ -221,7 +222,7 @@ class _Search:
         fewest, enough = 0, len(candidates)
         while fewest < enough:
             middle = (fewest + enough) // 2
-            if self._is_good(run_frozen(pass_, self.before, candidates[middle:])):
+            if self._is_good(run_frozen(pass_, self.before, candidates[middle:]), middle):
                 fewest = middle + 1
             else:
                 enough = middle

@@ -61,36 +61,47 @@ def run_frozen(pass_: ir.passes.PassBase, model: ir.Model, frozen: Collection[in
     work = model.clone()
     nodes = all_nodes(work)
     for index in frozen:
-        nodes[index].domain = _FROZEN + nodes[index].domain
+        node = nodes[index]
+        # Also another name: a pass may look at that alone.
+        node.domain, node.op_type = _FROZEN + node.domain, _FROZEN + node.op_type
     for owner in owners(work):
         domains = {node.domain for node in owner.all_nodes() if node.domain.startswith(_FROZEN)}
         owner.opset_imports.update(dict.fromkeys(sorted(domains), 1))
     result = pass_(work).model
-    _thaw(result, model)
+    for owner in owners(result):
+        _import(owner.opset_imports, model, _thaw(owner))
+    _bring_back(result, model)
     return result
 
 
-def _thaw(model: ir.Model, original: ir.Model) -> None:
-    for owner in owners(model):
-        domains = set()
-        for node in owner.all_nodes():
-            if node.domain.startswith(_FROZEN):
-                node.domain = node.domain.removeprefix(_FROZEN)
-                domains.add(node.domain)
-        _import(owner.opset_imports, original, domains)
-    # What a frozen node calls may have gone with the calls that were not frozen.
-    missing = {node.op_identifier() for node in all_nodes(model)} & original.functions.keys()
-    while missing := missing - model.functions.keys():
+def _thaw(owner: ir.Graph | ir.Function) -> set[str]:
+    """Make frozen nodes what they were, and return their domains."""
+    thawed = [node for node in owner.all_nodes() if node.domain.startswith(_FROZEN)]
+    for node in thawed:
+        node.domain, node.op_type = (text.removeprefix(_FROZEN) for text in (node.domain, node.op_type))
+    return {node.domain for node in thawed}
+
+
+def _bring_back(model: ir.Model, original: ir.Model) -> None:
+    """Put functions back that frozen nodes call, and that went with the calls that were not frozen."""
+    while missing := _called(model) & original.functions.keys() - model.functions.keys():
         for key in sorted(missing):
-            function = original.functions[key].clone()
-            model.functions[key] = function
+            model.functions[key] = function = original.functions[key].clone()
             _import(model.graph.opset_imports, original, function.opset_imports)
-            missing |= {node.op_identifier() for node in function.all_nodes()} & original.functions.keys()
+
+
+def _called(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    return {node.op_identifier() for node in all_nodes(model)}
 
 
 def _import(imports: dict[str, int], original: ir.Model, domains: Collection[str]) -> None:
-    for domain in [domain for domain in imports if domain.startswith(_FROZEN)]:
-        del imports[domain]
-    for domain in sorted(domains):
-        known = (owner.opset_imports.get(domain) for owner in owners(original))
-        imports.setdefault(domain, next((version for version in known if version is not None), 1))
+    """Import domains, in the order and the versions in which the original has them."""
+    known = {d: v for owner in reversed(list(owners(original))) for d, v in owner.opset_imports.items()}
+    wanted = dict.fromkeys(sorted(domains), 1) | {d: known[d] for d in domains if d in known} | imports
+    ordered = sorted(wanted, key=lambda domain: _place(original.graph.opset_imports, domain))
+    imports.clear()
+    imports.update({domain: wanted[domain] for domain in ordered if not domain.startswith(_FROZEN)})
+
+
+def _place(imports: Collection[str], domain: str) -> int:
+    return list(imports).index(domain) if domain in imports else len(imports)

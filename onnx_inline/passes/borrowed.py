@@ -32,10 +32,9 @@ class ConstantFoldingPass(ir.passes.InPlacePass):
     After::
 
         <ir_version: 10, opset_import: ["" : 18]>
-        main (float[2] x) => (float[2] y) {
-            one = Constant <value_float: float = 1.0> ()
-            two = Constant <value: tensor = float two {2}> ()
-            y = Mul (x, two)
+        main (float[2] x) => (float[2] y) <float two = {2.0}, float two, float one> {
+            ["node"] one = Constant <value_float: float = 1.0> ()
+            ["node_1"] y = Mul (x, two)
         }
     """
 
