@@ -161,6 +161,20 @@ class ModelTooLargeError(ModelError):
         )
 
 
+class GradientBuilderError(ModelError):
+    """A gradient builder failed on a prepared model, for reasons that the check had found.
+
+    Attributes:
+        builder_message: what the builder says.
+        findings: what the check found, each with its cure.
+    """
+
+    def __init__(self, builder_message: str, *, findings: Sequence[str]) -> None:
+        self.builder_message, self.findings = builder_message, tuple(findings)
+        lines = ["no gradients can be built:", *findings, f"the builder says: {builder_message}"]
+        super().__init__("\n".join(lines))
+
+
 class UnknownFunctionError(UnknownNameError):
     """A function that was named, or a pattern for functions, matches nothing in the model."""
 
@@ -245,6 +259,35 @@ class NoBodyError(ModelError):
         super().__init__(f"cannot decompose {operator}: {reason}")
 
 
+class OutputNamesError(ModelError):
+    """The outputs cannot get the names given.
+
+    Attributes:
+        name: the name concerned, empty if it is their number.
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        self.name = name
+        super().__init__(f"cannot name the outputs: {message}; give one free name an output, in order")
+
+
+class VersionError(ModelError):
+    """The model cannot be brought to the versions that a reader loads.
+
+    Attributes:
+        what: what stands in the way: an operator or a type.
+        needs: the version that has it.
+        limit: the newest version that the reader loads.
+    """
+
+    def __init__(self, what: str, needs: str, limit: str) -> None:
+        self.what, self.needs, self.limit = what, needs, limit
+        super().__init__(
+            f"cannot lower the model to {limit}: {what} is of {needs} and cannot be said otherwise; "
+            "export with an older opset, or replace it"
+        )
+
+
 class UnknownTargetError(UnknownNameError):
     """There is no target of the name given."""
 
@@ -297,7 +340,6 @@ class BindingError(ModelError):
 def decimal(number: int) -> str:
     """Return all digits of a number, also where Python's own conversion refuses (over 4,300 digits)."""
     return str(Decimal(number))
-
 
 
 def listed(things: Sequence[object], most: int = 10) -> str:

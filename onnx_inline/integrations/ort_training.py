@@ -8,22 +8,27 @@ call.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from onnx_inline.errors import FileError, InvalidModelError, UnknownNameError
+from onnx_inline.errors import FileError, GradientBuilderError, InvalidModelError, UnknownNameError
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.files.sources import Source
 from onnx_inline.files.tensors import all_tensors
 from onnx_inline.integrations import weight_files, weightless
 from onnx_inline.integrations.ort_blocks import blocks_without_weights
+
+if TYPE_CHECKING:
+    from onnx_inline.preparation import PrepareReport
 
 #: Protobuf's limit for one message, less room for the graph itself, in bytes.
 LARGEST_EMBEDDED = 2**31 - 2**26
@@ -39,13 +44,19 @@ class Artifacts:
         checkpoint: the parameters; of more than about 2 GB with a second file ``checkpoint.data`` beside it.
         optimizer_model: the optimizer, or None if none was asked for.
         nominal_checkpoint: the checkpoint without numbers, or None if none was asked for.
+        report: what was done to the model before, and what could not be done.
     """
 
     training_model: Path
     eval_model: Path
     checkpoint: Path
-    optimizer_model: Path | None = None
-    nominal_checkpoint: Path | None = None
+    optimizer_model: Path | None
+    nominal_checkpoint: Path | None
+    report: PrepareReport
+
+
+class GradientWarning(UserWarning):
+    """ONNX Runtime builds a gradient, but one that differs from what the model says."""
 
 
 def generate_artifacts(
@@ -93,6 +104,7 @@ def generate_artifacts(
     Raises:
         UnknownNameError: ``requires_grad`` or ``frozen_params`` names an initializer that is not there.
         ModelError: the model cannot be prepared, or holds over 2 GiB that are no parameters.
+        GradientBuilderError: ONNX Runtime cannot build the gradients; the error says what the check found.
         FileError: a file cannot be read, or there is no such folder.
         ValueError: there is an optimizer and nothing to train.
         RuntimeError, TypeError: whatever ONNX Runtime's own function refuses.
@@ -101,7 +113,7 @@ def generate_artifacts(
     weights from their file, so they are in memory about once, and not at all when the checkpoint has more
     than 2 GB.  Calls from several threads wait for each other.  A custom block sees trained weights of 1 KiB
     and more by type and shape only.  ONNX Runtime trains BatchNormalization with the statistics of the batch,
-    whatever its ``training_mode`` says.
+    whatever its ``training_mode`` says; a :class:`GradientWarning` says so, and the like.
 
     Example::
 
@@ -121,10 +133,10 @@ def generate_artifacts(
         _refuse_unknown(chosen, source)
     with tempfile.TemporaryDirectory(prefix=".onnx_inline-", dir=folder) as scratch:
         parts = _split(source, chosen, Path(scratch))
-        prepared = _prepared(parts.skeleton, keep, output_names)
+        prepared, report = _prepare(parts.skeleton, requires_grad or (), keep, output_names)
         results = Path(scratch, "artifacts")
         results.mkdir()
-        with blocks_without_weights(parts.weights, Path(scratch)):
+        with _explained(report), blocks_without_weights(parts.weights, Path(scratch)):
             artifacts.generate_artifacts(
                 prepared,
                 requires_grad=_listed(requires_grad),
@@ -142,7 +154,7 @@ def generate_artifacts(
         for file in parts.sources:
             file.check_unchanged()
         _move(results, folder)
-    return _artifacts(folder, prefix, optimizer is not None, nominal_checkpoint)
+    return _artifacts(folder, prefix, optimizer is not None, nominal_checkpoint, report)
 
 
 @dataclass(frozen=True)
@@ -224,12 +236,43 @@ def _load_rest(skeleton: onnx.ModelProto) -> None:
         tensor.CopyFrom(weight_files.loaded(tensor))
 
 
-def _prepared(
-    skeleton: onnx.ModelProto, keep: Sequence[str] | None, output_names: Sequence[str] | None
-) -> onnx.ModelProto:
-    from onnx_inline.integrations._standin import prepare
+def _prepare(
+    skeleton: onnx.ModelProto,
+    requires_grad: Iterable[str],
+    keep: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+) -> tuple[onnx.ModelProto, PrepareReport]:
+    """Prepare the model while its weights are inputs; return it, and what was done."""
+    from onnx_inline.preparation import prepare
 
-    return weightless.on_inputs(skeleton, lambda model: prepare(model, keep=keep, output_names=output_names))
+    known = {value.name for value in (*skeleton.graph.initializer, *skeleton.graph.input)}
+    # A custom block may add parameters of its own, which are not there yet.
+    trainable = [name for name in requires_grad if name in known] or None
+    reports: list[PrepareReport] = []
+
+    def transform(model: onnx.ModelProto) -> onnx.ModelProto:
+        prepared: onnx.ModelProto
+        prepared, report = prepare(
+            model, keep=keep, trainable=trainable, output_names=output_names, with_report=True
+        )
+        reports.append(report)
+        return prepared
+
+    return weightless.on_inputs(skeleton, transform), reports[0]
+
+
+@contextlib.contextmanager
+def _explained(report: PrepareReport) -> Iterator[None]:
+    """If ONNX Runtime fails, say what the check found; if not, warn of what it gets wrong without failing."""
+    findings = report.check.blocking
+    try:
+        yield
+    except RuntimeError as error:
+        if findings:
+            raise GradientBuilderError(str(error), findings=tuple(map(str, findings))) from error
+        raise
+    for finding in findings:
+        warnings.warn(str(finding), GradientWarning, stacklevel=4)
 
 
 def _move(results: Path, folder: Path) -> None:
@@ -238,7 +281,7 @@ def _move(results: Path, folder: Path) -> None:
         path.replace(folder / path.name)
 
 
-def _artifacts(folder: Path, prefix: str, optimizer: bool, nominal: bool) -> Artifacts:
+def _artifacts(folder: Path, prefix: str, optimizer: bool, nominal: bool, report: PrepareReport) -> Artifacts:
     def path(name: str) -> Path:
         return folder / f"{prefix}{name}"
 
@@ -248,4 +291,5 @@ def _artifacts(folder: Path, prefix: str, optimizer: bool, nominal: bool) -> Art
         checkpoint=path("checkpoint"),
         optimizer_model=path("optimizer_model.onnx") if optimizer else None,
         nominal_checkpoint=path("nominal_checkpoint") if nominal else None,
+        report=report,
     )

@@ -42,7 +42,8 @@ def measure(exporter: str, depth: int) -> dict[str, Any]:
     import torch
     from torch import nn
 
-    from tests.training.cells import prepared, quiet
+    from onnx_inline.preparation import prepare
+    from tests.training.cells import quiet
     from tests.training.exporters import export
     from tests.training.nets import Net, PreNormBlock
 
@@ -55,14 +56,14 @@ def measure(exporter: str, depth: int) -> dict[str, Any]:
         model, seconds = timed(
             lambda: export(exporter, Path(folder, "m.onnx"), net.build(), net.inputs(), net)
         )
-        runs = [timed(lambda: prepared(model, "ort-training")) for _ in range(RUNS)]
+        runs = [timed(lambda: prepare(model, "ort-training", with_report=True)) for _ in range(RUNS)]
         size = Path(folder, "m.onnx").stat().st_size
     return {
         "depth": depth,
         "exporter": exporter,
         "file": size / 1e6,
         "exported": len(model.graph.node) + sum(len(function.node) for function in model.functions),
-        "prepared": len(runs[0][0].graph.node),
+        "prepared": len(runs[0][0][0].graph.node),
         "export": seconds,
         "prepare": min(taken for _, taken in runs),
     }

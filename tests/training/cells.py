@@ -29,6 +29,7 @@ from onnxruntime.training.api import CheckpointState, Module, Optimizer
 from torch import Tensor, nn
 
 from onnx_inline.integrations.ort_training import generate_artifacts
+from onnx_inline.preparation import prepare
 from tests.training.exporters import export
 from tests.training.nets import LOSSES, NETS, Net, target_for
 
@@ -109,8 +110,8 @@ def _without(model: onnx.ModelProto, trained: list[str], folder: str) -> str:
 
 def trained_names(module: nn.Module, model: onnx.ModelProto) -> list[str]:
     """Return the parameters' names in the model: a shared one has several in torch, and exporters choose."""
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    return [name for name, _ in module.named_parameters(remove_duplicate=False) if name in initializers]
+    read = {name for node in model.graph.node for name in node.input}
+    return [name for name, _ in module.named_parameters(remove_duplicate=False) if name in read]
 
 
 def train(
@@ -190,7 +191,7 @@ def onnx_ad_gradients(
 
     from onnx_inline.integrations import weightless
 
-    ready = weightless.weights_as_inputs(weightless.without_data(prepared(model, "onnx-ad"), trained))
+    ready = weightless.weights_as_inputs(weightless.without_data(prepare(model, "onnx-ad"), trained))
     adjoint = onnx_ad.reverse(ready, inputs=trained, prefix="adj_", layout="onnx")
     adjoint.ir_version = min(adjoint.ir_version, 10)
     session = onnxruntime.InferenceSession(adjoint.SerializeToString())
@@ -206,13 +207,6 @@ def onnx_ad_gradients(
         [f"adj_{name}" for name in trained], {**weights, "x": x.numpy(), f"adj_{output}": seed}
     )
     return {name: array[..., 0] for name, array in zip(trained, results, strict=True)}
-
-
-def prepared(model: onnx.ModelProto, target: str) -> onnx.ModelProto:
-    from onnx_inline.integrations import _standin
-
-    prepare = _standin.prepare if target == "ort-training" else _standin.prepare_for_onnx_ad
-    return prepare(model)
 
 
 def forward(model: onnx.ModelProto, x: Tensor, weights: Gradients) -> np.ndarray:

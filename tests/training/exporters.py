@@ -20,8 +20,18 @@ LOCAL = Opset("local.nn", 1)
 
 
 @script(LOCAL)
-def linear(input: FLOAT, weight: FLOAT, bias: FLOAT) -> FLOAT:
+def product(input: FLOAT, weight: FLOAT) -> FLOAT:
+    return op.MatMul(input, op.Transpose(weight, perm=[1, 0]))
+
+
+@script(LOCAL)
+def affine(input: FLOAT, weight: FLOAT, bias: FLOAT) -> FLOAT:
     return op.Add(op.MatMul(input, op.Transpose(weight, perm=[1, 0])), bias)
+
+
+def linear(input: FLOAT, weight: FLOAT, bias: FLOAT | None = None) -> FLOAT:
+    """Choose a function by whether there is a bias, while the exporter traces."""
+    return product(input, weight) if bias is None else affine(input, weight, bias)
 
 
 @script(LOCAL)

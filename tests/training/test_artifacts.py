@@ -9,13 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 import pytest
 import torch
 from onnxruntime.training import artifacts, onnxblock
 from torch.nn import functional
 
-from onnx_inline.errors import FileError, ModelError, SourceChangedError, UnknownNameError
-from onnx_inline.integrations.ort_training import generate_artifacts
+from onnx_inline.errors import (
+    FileError,
+    GradientBuilderError,
+    ModelError,
+    SourceChangedError,
+    UnknownNameError,
+)
+from onnx_inline.integrations.ort_training import GradientWarning, generate_artifacts
 from tests.training.artifact_helpers import PARAMETERS, Trainer, data, linear_model, save_external
 from tests.training.exporters import by_script
 from tests.training.nets import NETS
@@ -314,6 +321,41 @@ def test_what_a_block_does_wrong_is_found_when_it_is_built(here: Path) -> None:
     loss = Writing(lambda model: model.graph.node.append(nonsense))
     with pytest.raises(onnx.checker.ValidationError, match=r"(?s)'nothing'.*nonsense"):
         generate_artifacts(linear_model(), list(PARAMETERS), loss=loss, artifact_directory="../out")
+
+
+WITHOUT_GRADIENT = """
+<ir_version: 8, opset_import: ["" : 17, "models" : 1]>
+net (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}>
+{ p = Mul (x, w)  y = models.Turn (p) }
+<domain: "models", opset_import: ["" : 17]>
+Turn (x) => (y) { y = Atan (x) }
+"""
+
+
+def test_what_has_no_gradient_is_named_with_a_cure(here: Path) -> None:
+    model = onnx.parser.parse_model(WITHOUT_GRADIENT)
+    with pytest.raises(
+        GradientBuilderError, match=r"Atan[^\n]*Turn(?s:.*)cure: (?s:.*)the builder says: "
+    ) as caught:
+        generate(model, requires_grad=["w"])
+    assert len(caught.value.findings) == 1
+    assert contents(here.parent / "out") == {}
+
+
+def test_a_gradient_that_differs_from_the_model_is_warned_of(here: Path) -> None:
+    torch.manual_seed(0)
+    net, x = NETS["cnn, batch norm"].build().eval(), NETS["cnn, batch norm"].inputs()
+    torch.onnx.export(
+        net,
+        (x,),
+        "net.onnx",
+        dynamo=False,
+        do_constant_folding=False,
+        opset_version=17,
+        training=torch.onnx.TrainingMode.PRESERVE,
+    )
+    with pytest.warns(GradientWarning, match="BatchNormalization"):
+        generate(here / "net.onnx", requires_grad=[name for name, _ in net.named_parameters()])
 
 
 def test_an_optimizer_without_anything_to_train_is_refused(here: Path) -> None:
