@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,19 @@ def test_pt_files_are_loaded_with_weights_only(tmp_path: Path) -> None:
     torch.save(torch.zeros(2), path)
     with pytest.raises(FileError, match="it holds a Tensor, not names and tensors"):
         bind_initializers(lacking(1, [2]), path)
+
+
+def test_the_code_of_the_page_on_binding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "bind.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(code, names := {"__name__": "page"})
+    assert "['linear.weight', 'linear.bias', 'mask']" in capsys.readouterr().out
+    ort = pytest.importorskip("onnxruntime")
+    x = torch.rand(2, 4)
+    (result,) = ort.InferenceSession(tmp_path / "net.onnx").run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(result, names["net"](x).detach().numpy(), rtol=1e-5)
