@@ -192,7 +192,11 @@ class _Replacing:
 def _annotate(model: ir.Model, claims: Iterable[Claim]) -> None:
     """Give values inside stamps the types that the functions said, as far as they hold."""
     graph = model.graph
-    found = {e.name: e for e in agreed(_weightless(graph), imports_of(model), claims)}
+    try:
+        light = _weightless(graph)
+    except ir.serde.SerdeError:  # the model cannot be written; types are an aid, and nothing may fail now
+        return
+    found = {e.name: e for e in agreed(light, imports_of(model), claims)}
     for node in graph:
         for value in node.outputs:
             if value.name in found:

@@ -124,6 +124,7 @@ class BodyReader:
         nodes = self.nodes(graph)
         outputs = tuple(self.use(value, f"graph {graph.name!r}") for value in graph.outputs)
         own = {value.name: self._slots[value] for value in _made_in(graph)}
+        self._refuse_foreign_outputs(graph)
         return Subgraph(
             inputs=inputs,
             outputs=outputs,
@@ -133,6 +134,15 @@ class BodyReader:
             quantized=tuple(self._annotated(slot, own) for slot in own.values() if self._quantization(slot)),
             source=graph,
         )
+
+    def _refuse_foreign_outputs(self, graph: ir.Graph) -> None:
+        made = {self._slots[value] for value in _made_in(graph)}
+        foreign = next((v for v in graph.outputs if self._slots[v] not in made), None)
+        if foreign is not None:  # an ir.Value is the output of one graph at most
+            raise self.error(
+                f"graph {graph.name!r} returns {foreign.name!r}, which it does not make; "
+                "put an Identity in between"
+            )
 
     def _quantization(self, slot: Slot) -> Mapping[str, str]:
         value = self.values[slot]
