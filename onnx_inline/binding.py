@@ -87,8 +87,8 @@ def bind_initializers(
 
     Data that the model holds already is kept.  A weight is shared, not copied, where that is possible: a
     torch tensor or array bound to an ``ir.Model`` stays the caller's (train on, and the model changes), a
-    tensor of a ``.safetensors`` file is read when it is used.  Names tied to one tensor, as
-    torch ties an embedding to a head, count as used if one of them is.
+    tensor of a ``.safetensors`` file is read when it is used.  Names tied to one tensor, as torch ties an
+    embedding to a head, count as used if one of them is.
 
     Args:
         model: an ``onnx.ModelProto``, which is copied, or an ``onnx_ir.Model``, which is changed in place.
@@ -180,7 +180,9 @@ def _plan(model: onnx.ModelProto | ir.Model, weights: _Weights) -> tuple[BindRep
 
 def _fitting(initializer: UnboundInitializer, weight: Any) -> ir.TensorProtocol:
     """Return the weight as a tensor of the initializer's type and shape, or raise UnfitError."""
-    type_ = None if initializer.type is None else ir.DataType[initializer.type]
+    type_ = ir.DataType.__members__.get(initializer.type or "")
+    if type_ is None and initializer.type is not None:
+        raise UnfitError("anything, but its declared type is none that is known")
     tensor = as_tensor(weight, type_)
     shape = tuple(tensor.shape.numpy())
     if type_ in (None, tensor.dtype) and _agree(initializer.shape, shape):

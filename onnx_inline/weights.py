@@ -34,6 +34,7 @@ def read_source(source: Source) -> Mapping[str, Any]:
 
     Raises:
         FileError: the source is a path, and no file of weights or model can be read there.
+        TypeError: the source is nothing that has names and weights.
     """
     if isinstance(source, (str, os.PathLike)):
         return _read_file(Path(source))
@@ -41,7 +42,15 @@ def read_source(source: Source) -> Mapping[str, Any]:
         return _proto_weights(source)
     if isinstance(source, ir.Model):
         return _model_weights(source)
-    return source if isinstance(source, Mapping) else dict(source)
+    if isinstance(source, Mapping):
+        return source
+    try:
+        return dict(source)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"a source of weights is a mapping, pairs, a path or a model, not a {type(source).__name__}; "
+            "of a torch module give state_dict() and named_buffers()"
+        ) from None
 
 
 def as_tensor(weight: Any, type_: ir.DataType | None = None) -> ir.TensorProtocol:

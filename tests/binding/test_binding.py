@@ -218,3 +218,14 @@ def test_an_npz_file_whose_data_is_damaged_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(FileError, match=r"there is no such file"):
         bind_initializers(weightless(), "nowhere.safetensors")
+
+
+@pytest.mark.parametrize("source", [5, [1, 2], ["ab", "c"], object()])
+def test_what_is_no_source_is_refused_with_what_is_one(source: Any) -> None:
+    with pytest.raises(TypeError, match="a source of weights is a mapping, pairs, a path or a model, not a"):
+        bind_initializers(weightless(), source)
+
+
+def test_a_declared_type_that_nobody_knows_is_a_mismatch() -> None:
+    with pytest.raises(BindingError, match=r"w \(declared 99\[2\], given anything, but its declared type"):
+        bind_initializers(lacking(99, [2]), {"w": W})
