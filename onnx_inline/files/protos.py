@@ -11,7 +11,7 @@ from onnx_inline.files import tensors
 from onnx_inline.files.locations import Folder
 from onnx_inline.files.plan import External
 from onnx_inline.files.skeleton import read_skeleton, stamp_external
-from onnx_inline.files.sources import STAMP_KEY
+from onnx_inline.files.sources import STAMP_KEY, read_stamp
 from onnx_inline.files.writer import WriteReport, write_model
 from onnx_inline.unbound import require_bound
 
@@ -115,5 +115,5 @@ def _located(model: onnx.ModelProto, path: str, external: External) -> onnx.Mode
 
 def _lacks_stamp(tensor: TensorProto) -> bool:
     return tensor.data_location == TensorProto.EXTERNAL and not any(
-        entry.key == STAMP_KEY for entry in tensor.external_data
+        entry.key == STAMP_KEY and read_stamp(entry.value) for entry in tensor.external_data
     )

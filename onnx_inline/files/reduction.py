@@ -38,6 +38,8 @@ from onnx_inline.files.wire import (
 LARGE = 1024
 #: the fields whose payloads can stay there, and what their lengths are multiples of
 _ITEM_SIZE: dict[int, int] = {Tensor.RAW_DATA: 1, Tensor.FLOAT_DATA: 4, Tensor.DOUBLE_DATA: 8}
+#: a tensor of more fields, numbers one by one, say, is left to protobuf, which is faster at that
+_MOST_FIELDS = 1000
 _EXTERNAL = b"\x70\x01"
 Reader = Callable[[int, int], bytes]
 
@@ -81,9 +83,9 @@ class Reduction:
         return len(numbers) != len(set(numbers))
 
     def _tensor(self, start: int, end: int) -> list[bytes]:
-        found = list(self._tensor_fields(start, end))
+        found = list(itertools.islice(self._tensor_fields(start, end), _MOST_FIELDS + 1))
         data = [field for field, _ in found if field[0] in DATA_FIELDS]
-        if not self._replaceable(found, data):
+        if len(found) > _MOST_FIELDS or not self._replaceable(found, data):
             return [self._read(start, end)]
         kept = [self._read(first, last) for first, last in _runs(found)]
         explicit = any(field[0] == Tensor.DATA_LOCATION for field, _ in found)

@@ -467,7 +467,8 @@ def test_lazy_tensors_give_their_values(tmp_path: Path) -> None:
         assert np.array_equal(tensor.numpy(), known.numpy())
         assert tensor.tobytes() == known.tobytes()
         with (tmp_path / "file").open("wb") as file:
-            ir.Tensor(tensor.numpy(), dtype=tensor.dtype).tofile(file)
+            tensor.tofile(file)
+        assert (tmp_path / "file").read_bytes() == known.tobytes()
 
 
 # ---- machines
