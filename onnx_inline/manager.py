@@ -74,7 +74,7 @@ class PassManager(ir.passes.PassBase):
             of the graphs (tensors are shared).  Without it, the model is as the last pass left it.
         instruments: what watches.
         dump_on_failure: where to write the model as it was before the pass that failed.  The price is a
-            clone before each pass.
+            clone of the graphs, and the passes before that one once more.
         source: what to call the model in the command that reproduces a failure.
 
     Raises:
@@ -130,8 +130,8 @@ class PassManager(ir.passes.PassBase):
         """Run the passes."""
         with restoring(model, self.atomic), self._watched(model) as watch:
             modified = False
+            held = model.clone() if self.dump_on_failure is not None else None
             for step in self._steps():
-                held = model.clone() if self.dump_on_failure is not None else None
                 try:
                     result = watch.run(step, model)
                 except Exception as error:  # a third party's pass may raise anything
@@ -158,14 +158,19 @@ class PassManager(ir.passes.PassBase):
     def _failure(self, step: Step, error: Exception, held: ir.Model | None) -> ChainError:
         dump = "" if held is None else os.fspath(self.dump_on_failure or "")
         if held is not None:
-            from onnx_inline.files.lazy import save
-
-            save(held, dump)
+            self._dump(held, step, dump)
         reason = str(error) if isinstance(error, OnnxInlineError) else f"{type(error).__name__}: {error}"
         command = self._command(step, dump)
         return ChainError(
             reason, failed=str(step), index=step.index, count=step.count, command=command, dump=dump
         )
+
+    def _dump(self, model: ir.Model, failed: Step, path: str) -> None:
+        from onnx_inline.files.lazy import save
+
+        for pass_ in self._chain[: failed.index - 1]:
+            model = pass_(model).model
+        save(model, path)
 
     def _command(self, step: Step, dump: str) -> str:
         chain = [step.pass_] if dump else self._chain[: step.index]
