@@ -1,4 +1,4 @@
-"""``onnx-inline decompose``."""
+"""``onnx-inline decompose`` and ``prepare``."""
 
 from __future__ import annotations
 
@@ -50,3 +50,42 @@ def test_without_an_output_nothing_is_written(source: Path) -> None:
 def test_an_unknown_operator_is_an_error(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decompose", str(source), "--operator", "Softsing"]) == 2
     assert "Softsing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Path:
+    return saved(tmp_path, model(), "nested.onnx")
+
+
+def test_prepare_inlines_and_leaves_a_model_that_check_takes(nested: Path) -> None:
+    out = nested.with_name("out.onnx")
+    outcome = run("prepare", nested, "-o", out, "--target", "ort-training", "--check", "1")
+    assert outcome.code == 0
+    assert outcome.out.startswith("ready for ort-training: ")
+    assert "compute the same" in outcome.err
+    assert any(line.split() == ["functions", "2", "0"] for line in outcome.err.splitlines())
+    assert run("check", out, "--target", "ort-training").code == 0
+
+
+def test_prepare_names_outputs(nested: Path) -> None:
+    out = nested.with_name("out.onnx")
+    assert run("prepare", nested, out, "--output-name", "result").code == 0
+    assert [value.name for value in onnx.load(out).graph.output] == ["result"]
+    outcome = run("prepare", nested, out, "--force", "--output-name", "z", "--check", "1")
+    assert outcome.code == 2
+    assert "goes without --output-name" in outcome.err
+
+
+def test_what_still_blocks_is_said_with_exit_code_1(tmp_path: Path) -> None:
+    text = SOFTSIGN.replace("<float[2] w = {1, 2}>", "").replace("y = Elu (a)", "y = Atan (a)")
+    outcome = run("prepare", saved(tmp_path, model(text)), "--json")
+    facts = json.loads(outcome.out)
+    assert outcome.code == 1
+    assert facts["ok"] is False
+    assert [finding["subject"] for finding in facts["check"]["findings"] if finding["blocks"]] == ["Atan"]
+
+
+def test_prepare_without_an_output_writes_nothing(nested: Path) -> None:
+    outcome = run("prepare", nested)
+    assert "nothing written" in outcome.out
+    assert list(nested.parent.iterdir()) == [nested]

@@ -19,6 +19,7 @@ from onnx_inline.cli.settings import Settings, common_options
 COMMANDS = {
     "inline": "transforming",
     "check": "preparing",
+    "prepare": "preparing",
     "decompose": "preparing",
     "run": "chaining",
     "bisect": "chaining",

@@ -1,14 +1,20 @@
-"""Commands that fit models to their readers: check, decompose."""
+"""Commands that fit models to their readers: check, prepare, decompose."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from onnx_inline.cli.comparing import check_numerically, numeric_options
 from onnx_inline.cli.group import Command
 from onnx_inline.cli.job import Job, reads_and_writes, reads_model
 from onnx_inline.cli.output import json_option, print_json
 from onnx_inline.cli.settings import settings
 from onnx_inline.cli.writing import finish, load
+
+if TYPE_CHECKING:
+    import onnx
 
 
 @click.command("check", cls=Command, example="onnx-inline check model.onnx --target ort-training")
@@ -48,6 +54,52 @@ def check_command(
         if found.findings:
             settings().result(findings_table(found))
     return int(not found.ok)
+
+
+@click.command(
+    "prepare", cls=Command, example="onnx-inline prepare in.onnx -o out.onnx --target ort-training"
+)
+@reads_and_writes
+@click.option("--target", metavar="NAME", default="ort-training", show_default=True, help="See targets.")
+@click.option("--keep", metavar="PATTERN", multiple=True, help="Functions that the reader knows.")
+@click.option("--trainable", metavar="NAME", multiple=True, help="Train this one; else all weights.")
+@click.option("--output-name", "output_names", metavar="NAME", multiple=True,
+              help="New name of an output; once for each, in order.")  # fmt: skip
+@click.option(
+    "--check", "samples", metavar="N", type=click.IntRange(1), help="Compare N runs before writing."
+)
+@numeric_options
+@json_option
+def prepare_command(job: Job, json: bool, report: str | None, **options: Any) -> int:
+    """Make a model one that its reader takes: inline, lower, decompose, clean, name and check.
+
+    The exit code is 1 if something still blocks; the model is written all the same.
+    """
+    from onnx_inline.preparation import prepare
+
+    numeric = {name: options.pop(name) for name in ("samples", "rtol", "atol", "seed", "input_data")}
+    if numeric["samples"] and options["output_names"]:
+        raise click.UsageError(
+            "--check compares models of the same interface, so it goes without --output-name"
+        )
+    before = load(job)
+    wishes: dict[str, Any] = {name: value or None for name, value in options.items()}
+    after, outcome = prepare(before, with_report=True, **wishes)
+    if numeric["samples"]:
+        check_numerically(before, after, numeric)
+    finish(job, before, after)
+    if not (print_json("prepare", lambda: {**job.to_dict(), **outcome.to_dict()}, json, report) or job.diff):
+        settings().say(str(outcome) + job.remark())
+        if not settings().quiet:
+            settings().show(_before_and_after(before, after))
+    return int(not outcome.ok)
+
+
+def _before_and_after(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+    from onnx_inline.reports.changes import before_after_text, model_rows
+    from onnx_inline.reports.hierarchy import read_hierarchy
+
+    return before_after_text(model_rows(read_hierarchy(before), read_hierarchy(after)))
 
 
 @click.command(
