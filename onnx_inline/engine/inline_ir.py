@@ -110,7 +110,7 @@ def _survey_graph(survey: Survey, graph: ir.Graph, depth: int) -> None:
 
 
 def _survey_nodes(survey: Survey, nodes: Iterable[ir.Node], defined: list[str], depth: int) -> None:
-    survey.depth = max(survey.depth, depth)
+    survey.enter(depth)
     for node in nodes:
         survey.operators[operator_id(node)] += 1
         survey.labels.append(node.name or "")

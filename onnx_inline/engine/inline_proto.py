@@ -214,7 +214,7 @@ def _survey_graph(survey: Survey, graph: onnx.GraphProto, depth: int) -> None:
 
 
 def _survey_nodes(survey: Survey, nodes: Nodes, defined: list[str], depth: int) -> None:
-    survey.depth = max(survey.depth, depth)
+    survey.enter(depth)
     operators: list[OperatorId] = []
     for node in nodes:
         operators.append(operator_id(node))

@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_inline.engine.body import Attribute, Body, Graphs, Node, Plain, Reference, Signature, Slot, Subgraph
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -54,6 +55,7 @@ class BodyReader:
     ) -> None:
         self._where, self._imports, self._function, self._free = where, imports, function, free
         self._sure = sure
+        self._depth = 0
         self._slots: dict[ir.Value, Slot] = {}
         self.labels: list[str] = []
         self.values: list[ir.Value] = []
@@ -115,6 +117,9 @@ class BodyReader:
 
     def graph(self, graph: ir.Graph) -> Subgraph:
         """Read a subgraph."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self.error(TOO_DEEP)
         inputs = tuple(self.define(value) for value in graph.inputs)
         initializers = [
             # An input with an initializer of its name has a default value: one value, not two.
@@ -125,6 +130,7 @@ class BodyReader:
         outputs = tuple(self.use(value, f"graph {graph.name!r}") for value in graph.outputs)
         own = {value.name: self._slots[value] for value in _made_in(graph)}
         self._refuse_foreign_outputs(graph)
+        self._depth -= 1
         return Subgraph(
             inputs=inputs,
             outputs=outputs,

@@ -19,6 +19,7 @@ from onnx_inline.engine.body import (
     Slot,
     Subgraph,
 )
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -135,6 +136,8 @@ class BodyReader:
 
     def graph(self, graph: onnx.GraphProto) -> Subgraph:
         """Read a subgraph in a scope of its own."""
+        if len(self._scopes) > DEEPEST:
+            raise self.error(TOO_DEEP)
         self._scopes.append({})
         try:
             inputs = tuple(self.define(value.name) for value in graph.input)

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId
 
+#: Graphs nested deeper cannot even be copied: protobuf stops at 100 levels, and a graph takes three.
+DEEPEST = 32
+TOO_DEEP = (
+    f"graphs are nested more than {DEEPEST} deep, which no file can hold; make the inner ones functions"
+)
+
 
 @dataclass
 class Survey:
@@ -27,6 +33,16 @@ class Survey:
     labels: list[str] = field(default_factory=list)
     operators: Counter[OperatorId] = field(default_factory=Counter)
     depth: int = 0
+
+    def enter(self, depth: int) -> None:
+        """Note a graph at a depth.
+
+        Raises:
+            InvalidModelError: it is too deep.
+        """
+        if depth > DEEPEST:
+            raise self.error(TOO_DEEP)
+        self.depth = max(self.depth, depth)
 
     def add(self, other: Survey) -> None:
         """Take in what another survey found."""
