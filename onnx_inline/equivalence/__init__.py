@@ -16,7 +16,7 @@ import onnx
 
 from onnx_inline.equivalence.compare import Difference, Tolerance, compare
 from onnx_inline.equivalence.divergence import first_difference
-from onnx_inline.equivalence.engines import ENGINES, Run, Subject, version_of
+from onnx_inline.equivalence.engines import ENGINES, Run, Subject, functions_in_order, version_of
 from onnx_inline.equivalence.inputs import Feeds, InputMaker, recipes
 from onnx_inline.equivalence.report import EngineReport, FirstDifference, VerifyReport
 from onnx_inline.errors import UnknownNameError
@@ -66,6 +66,7 @@ def verify(
     Raises:
         UnknownNameError: there is no engine of a name.
         FileError: a file cannot be read.
+        FunctionCycleError: functions of a model call each other in a circle.
 
     Example:
         >>> import onnx.parser, onnx_inline
@@ -105,6 +106,7 @@ def _subject(model: Any, title: str, stack: ExitStack) -> Subject:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-inline-"))
         save(model, Path(folder, "model.onnx"))
         subject = Subject(title, load_proto(Path(folder, "model.onnx")))
+    functions_in_order(subject.proto)
     stack.callback(subject.close)
     return subject
 

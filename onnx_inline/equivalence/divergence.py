@@ -60,8 +60,8 @@ def _makers(model: onnx.ModelProto) -> Mapping[str, onnx.NodeProto]:
 
 
 def _text(node: onnx.NodeProto) -> str:
-    short = onnx.NodeProto()
-    short.CopyFrom(node)
-    del short.attribute[:]
-    text = " ".join(onnx.printer.to_text(short).split())
+    # onnx prints single nodes only from 1.18 on, and all of their attributes.
+    label = f'["{node.name}"] ' if node.name else ""
+    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    text = f"{label}{', '.join(node.output)} = {operator} ({', '.join(node.input)})"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

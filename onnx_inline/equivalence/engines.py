@@ -15,8 +15,10 @@ from typing import Any
 import onnx
 
 from onnx_inline.equivalence.inputs import Feeds
+from onnx_inline.errors import FunctionCycleError
 from onnx_inline.files import tensors
 from onnx_inline.files.protos import save_proto
+from onnx_inline.identifiers import OperatorId
 
 #: computes all outputs of the graph from feeds
 Run = Callable[[Feeds], list[Any]]
@@ -92,13 +94,26 @@ def _callees_first(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with its functions in the order in which the reference evaluator finds them."""
     if len(model.functions) < 2:
         return model
-    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-    calls = {key: _calls(function.node) & functions.keys() for key, function in functions.items()}
     ordered = onnx.ModelProto()
     ordered.CopyFrom(model)
     del ordered.functions[:]
-    ordered.functions.extend(functions[key] for key in graphlib.TopologicalSorter(calls).static_order())
+    ordered.functions.extend(functions_in_order(model))
     return ordered
+
+
+def functions_in_order(model: onnx.ModelProto) -> list[onnx.FunctionProto]:
+    """Return the functions, callees before their callers.
+
+    Raises:
+        FunctionCycleError: functions call each other in a circle, of which some engines do not come back.
+    """
+    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+    calls = {key: _calls(function.node) & functions.keys() for key, function in functions.items()}
+    try:
+        return [functions[key] for key in graphlib.TopologicalSorter(calls).static_order()]
+    except graphlib.CycleError as error:
+        # graphlib gives the way from callee to caller.
+        raise FunctionCycleError([str(OperatorId(*key)) for key in reversed(error.args[1])]) from None
 
 
 def _calls(nodes: Sequence[onnx.NodeProto]) -> set[tuple[str, str, str]]:

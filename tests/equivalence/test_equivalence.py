@@ -178,6 +178,12 @@ def test_weights_in_a_file_of_their_own_are_found(tmp_path: Path) -> None:
     assert [engine.verdict for engine in report.engines] == ["different", "different"]
 
 
+def test_recursive_functions_are_refused_before_an_engine_meets_them() -> None:
+    recursive = parsed(CALL.replace("t = Abs (a)", "t = m.f (a)"))
+    with pytest.raises(onnx_inline.FunctionCycleError, match="m::f -> m::f"):
+        verify(recursive, recursive)
+
+
 def test_an_unknown_engine_is_refused_with_close_names() -> None:
     with pytest.raises(onnx_inline.UnknownNameError, match="no engine 'onnxrt'"):
         verify(parsed(FLAT), parsed(FLAT), engines=["onnxrt"])
