@@ -80,7 +80,7 @@ class _Plan:
         )
         split = self._split(source, sizes)
         for place, part in enumerate(split.outputs):
-            part.name, part.type = names.claim(f"{stem}_{place}"), source.type
+            part.name = names.claim(f"{stem}_{place}")
         graph.insert_before(self.node, [split] if sizes is None else [sizes, split])
         for taker, place in self.takers:
             _take_from(split.outputs[place], taker)
@@ -99,7 +99,7 @@ class _Plan:
 
 def _sizes_node(sizes: tuple[int, ...], name: str) -> ir.Node:
     tensor = ir.tensor(np.array(sizes, np.int64))
-    node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
+    node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], name="")
     node.outputs[0].name = name
     return node
 
