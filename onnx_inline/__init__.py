@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NotAModelError,
         OnnxInlineError,
         OpsetConflictError,
+        OutputNamesError,
         PassFailedError,
         PassTextError,
         PassUnavailableError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         UnknownPassError,
         UnknownTargetError,
         VerificationError,
+        VersionError,
         WriteError,
     )
     from onnx_inline.files.lazy import load, save
@@ -49,26 +51,46 @@ if TYPE_CHECKING:
     from onnx_inline.files.writer import WriteReport
     from onnx_inline.gradients import GradientFinding, GradientReport, check_gradients
     from onnx_inline.manager import Instrument, PassManager, Step
+    from onnx_inline.passes.adapt_to_builder import AdaptToBuilderPass
     from onnx_inline.passes.bind_initializers import BindInitializersPass
     from onnx_inline.passes.borrowed import ConstantFoldingPass, ConvertOpsetPass
+    from onnx_inline.passes.casts import RemoveNoopCastsPass
     from onnx_inline.passes.decompose_operators import (
         DecomposeOperatorsPass,
         DecomposeReport,
         decompose_operators,
     )
+    from onnx_inline.passes.expand_frozen import ExpandFrozenPass
+    from onnx_inline.passes.fold_integers import FoldIntegersPass
     from onnx_inline.passes.fold_modules import FoldModulesPass, fold_modules
     from onnx_inline.passes.inline_functions import InlineFunctionsPass
+    from onnx_inline.passes.lower_versions import LowerVersionsPass
     from onnx_inline.passes.merge_functions import MergeFunctionsPass
     from onnx_inline.passes.outline_repeats import OutlineRepeatsPass
+    from onnx_inline.passes.restore_output_names import RestoreOutputNamesPass
+    from onnx_inline.passes.take_constant_ifs import TakeConstantIfsPass
     from onnx_inline.passes.text import format_passes, parse_passes
     from onnx_inline.passes.unique_names import UniqueNamesPass
     from onnx_inline.passes.verify import VerifyPass
+    from onnx_inline.preparation import PrepareReport, prepare, prepare_file
     from onnx_inline.targets import Target, list_targets, load_target
     from onnx_inline.unbound import UnboundInitializer, unbound_initializers
     from onnx_inline.verifier import Finding, StructureReport, check_structure
 
 #: public name -> the module that defines it
 _HOME = {
+    "ExpandFrozenPass": "passes.expand_frozen",
+    "VersionError": "errors",
+    "OutputNamesError": "errors",
+    "TakeConstantIfsPass": "passes.take_constant_ifs",
+    "FoldIntegersPass": "passes.fold_integers",
+    "RemoveNoopCastsPass": "passes.casts",
+    "LowerVersionsPass": "passes.lower_versions",
+    "AdaptToBuilderPass": "passes.adapt_to_builder",
+    "RestoreOutputNamesPass": "passes.restore_output_names",
+    "PrepareReport": "preparation",
+    "prepare_file": "preparation",
+    "prepare": "preparation",
     "NoBodyError": "errors",
     "DecomposeReport": "passes.decompose_operators",
     "DecomposeOperatorsPass": "passes.decompose_operators",
@@ -147,6 +169,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AdaptToBuilderPass",
     "BindInitializersPass",
     "BindReport",
     "BindingError",
@@ -157,10 +180,12 @@ __all__ = [
     "DecomposeOperatorsPass",
     "DecomposeReport",
     "EngineReport",
+    "ExpandFrozenPass",
     "ExternalDataError",
     "FileError",
     "Finding",
     "FirstDifference",
+    "FoldIntegersPass",
     "FoldModulesPass",
     "FunctionCycleError",
     "GradientFinding",
@@ -169,6 +194,7 @@ __all__ = [
     "InlineReport",
     "Instrument",
     "InvalidModelError",
+    "LowerVersionsPass",
     "MergeFunctionsPass",
     "Mismatch",
     "ModelError",
@@ -178,15 +204,20 @@ __all__ = [
     "OnnxInlineError",
     "OpsetConflictError",
     "OutlineRepeatsPass",
+    "OutputNamesError",
     "PassFailedError",
     "PassManager",
     "PassReport",
     "PassTextError",
     "PassUnavailableError",
+    "PrepareReport",
+    "RemoveNoopCastsPass",
+    "RestoreOutputNamesPass",
     "RunReport",
     "SourceChangedError",
     "Step",
     "StructureReport",
+    "TakeConstantIfsPass",
     "Target",
     "TargetFileError",
     "TensorDataError",
@@ -200,6 +231,7 @@ __all__ = [
     "VerificationError",
     "VerifyPass",
     "VerifyReport",
+    "VersionError",
     "WriteError",
     "WriteReport",
     "__version__",
@@ -217,6 +249,8 @@ __all__ = [
     "load_proto",
     "load_target",
     "parse_passes",
+    "prepare",
+    "prepare_file",
     "run_file",
     "run_passes",
     "save",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_inline.inference import operator_id
-from onnx_inline.targets import Target
+from onnx_inline.targets import GradientRules, Target
 
 
 def misses(target: Target, node: ir.Node, version: int) -> str:
@@ -25,7 +25,7 @@ def misses(target: Target, node: ir.Node, version: int) -> str:
 
 
 def misses_operator(target: Target, node: ir.Node, version: int) -> str:
-    """Say whether a target lacks an operator, or gets it wrong with these attributes, so that it must go."""
+    """Say whether a target lacks an operator, or cannot do with it as it is used, so that it must go."""
     if not target.supports(operator_id(node), version):
         return "is not supported"
     wanted = target.gradients.attributes if target.gradients is not None else {}
@@ -33,16 +33,17 @@ def misses_operator(target: Target, node: ir.Node, version: int) -> str:
         attribute = node.attributes.get(name)
         if (0 if attribute is None else attribute.value) != value:
             return f"with {name} other than {value} gets another gradient, or none"
+    needs = target.gradients.inputs.get(node.op_type, 0) if target.gradients is not None else 0
+    if (has := given(node.inputs)) < needs:
+        return f"needs {needs} inputs, but has {has}"
     return ""
 
 
 def misses_arguments(target: Target, node: ir.Node) -> str:
-    """Say whether a target needs more inputs or outputs than a node has, which can be added."""
+    """Say whether a target needs more outputs than a node has, which can be added."""
     rules = target.gradients
     if rules is None:
         return ""
-    if (has := given(node.inputs)) < (needs := rules.inputs.get(node.op_type, 0)):
-        return f"needs {needs} inputs, but has {has}"
     if (has := given(node.outputs)) < (needs := rules.outputs.get(node.op_type, 0)):
         return f"needs {needs} outputs, but has {has}"
     return ""
@@ -52,3 +53,10 @@ def given(values: Sequence[ir.Value | None]) -> int:
     """Return how many values there are up to the last that is given."""
     places = [place for place, value in enumerate(values) if value is not None and value.name != ""]
     return max(places, default=-1) + 1
+
+
+def defined_by_others(node: ir.Node, leaf: ir.Value, rules: GradientRules) -> bool:
+    """Say whether a leaf goes into a node and into another that both define its gradient in any case."""
+    if node.op_type not in rules.leaf_used_once:
+        return False
+    return any(user is not node and user.op_type in rules.leaf_used_once for user, _ in leaf.uses())

@@ -25,7 +25,7 @@ from onnx_inline.identifiers import OperatorId, normalized_domain
 from onnx_inline.inference import Types, all_nodes, element_type, infer_types, operator_id
 from onnx_inline.paths import DIFFERENTIABLE, Paths, gradient_paths
 from onnx_inline.shadow import shadow_of
-from onnx_inline.support import misses
+from onnx_inline.support import defined_by_others, misses
 from onnx_inline.targets import GradientRules, Target, load_target
 
 
@@ -231,10 +231,8 @@ class _Check:
         leaves = set(self.trainable)
         for node in self.paths.nodes:
             for value, count in Counter(filter(None, node.inputs)).items():
-                if value in leaves and count > 1:
-                    message = (
-                        f"{value.name!r} goes {count} times into one node, which defines its gradient twice"
-                    )
+                if _clashes(node, value, count, value in leaves, rules):
+                    message = f"the gradient of {value.name!r} would be defined twice"
                     cure = advice.prepared(self.target.name)
                     yield GradientFinding("used-twice", value.name or "", message, cure, (place_of(node),))
 
@@ -252,6 +250,12 @@ class _Check:
                 if name.endswith(suffix) and name[: -len(suffix)] in on_paths:
                     message = f"{name!r} is the name of the gradient of {name[: -len(suffix)]!r}"
                     yield GradientFinding("value-name", name, message, cure)
+
+
+def _clashes(node: ir.Node, value: ir.Value, count: int, trained: bool, rules: GradientRules) -> bool:
+    """Say whether the gradient of a leaf that goes into a node is defined twice."""
+    leaf = value.is_graph_input() or value.is_initializer()
+    return leaf and (count > 1 if trained else defined_by_others(node, value, rules))
 
 
 def _value_names(graph: ir.Graph, nodes: Iterable[ir.Node]) -> Iterator[str]:

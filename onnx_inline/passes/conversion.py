@@ -63,9 +63,11 @@ def _one(
     node: onnx.NodeProto, needs: int, has: int, names: NameScope, constants: Mapping[str, onnx.NodeProto]
 ) -> list[onnx.NodeProto]:
     op = OperatorId(normalized_domain(node.domain), node.op_type)
+    if op.domain != "":
+        return [node]
     if any(attribute.HasField("g") for attribute in node.attribute):
         return [_with_graphs(node, op, needs, has, names, constants)]
-    if op.domain != "" or means_the_same(op, needs, has) or _only_grew(node, op, has):
+    if carries_over(op, [attribute.name for attribute in node.attribute], needs, has):
         return [node]
     made_by = [constants[name] for name in dict.fromkeys(node.input) if name in constants]
     return _renamed(convert_node(node, made_by, op, needs, has), node, names)
@@ -91,10 +93,19 @@ def _with_graphs(
     return result
 
 
-def _only_grew(node: onnx.NodeProto, op: OperatorId, has: int) -> bool:
-    schema = schema_of(op, has)
-    known = schema.attributes if schema is not None and op.name in GREW else {}
-    return op.name in GREW and schema is not None and all(a.name in known for a in node.attribute)
+def carries_over(op: OperatorId, attributes: Iterable[str], needs: int, has: int) -> bool:
+    """Say whether a node written for one version of its domain means the same in another as it is.
+
+    Args:
+        op: the node's operator.
+        attributes: the names of the node's attributes.
+        needs: the version it is written for.
+        has: the version that it would be in.
+    """
+    if means_the_same(op, needs, has):
+        return True
+    schema = schema_of(op, has) if op.domain == "" and op.name in GREW else None
+    return schema is not None and all(name in schema.attributes for name in attributes)
 
 
 def _plain_constant(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -88,14 +88,16 @@ class DecomposeOperatorsPass(ir.passes.InPlacePass):
     Before::
 
         <ir_version: 8, opset_import: ["" : 18]>
-        main (float[2] x) => (float[2] y) { ["act"] y = HardSwish (x) }
+        main (float[2] x) => (float[2] y) { ["act"] y = Softsign (x) }
 
     After::
 
         <ir_version: 8, opset_import: ["" : 18]>
         main (float[2] x) => (float[2] y) {
-            ["act/HardSigmoid"] "act/HardSigmoid_output" = HardSigmoid <alpha: float = 0.16666667> (x)
-            ["act/Mul"] y = Mul (x, "act/HardSigmoid_output")
+            ["act/Constant"] "act/One" = Constant <value: tensor = float {1}> ()
+            ["act/Abs"] "act/AbsInput" = Abs (x)
+            ["act/Add"] "act/OneAddAbsInput" = Add ("act/One", "act/AbsInput")
+            ["act/Div"] y = Div (x, "act/OneAddAbsInput")
         }
 
     Raises:

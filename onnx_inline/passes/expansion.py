@@ -18,9 +18,9 @@ from onnx_inline.engine.options import Options
 from onnx_inline.identifiers import OperatorId, normalized_domain
 from onnx_inline.inference import Types, all_nodes, infer_types, operator_id
 from onnx_inline.names import NameScope
-from onnx_inline.opsets import NotConvertibleError, schema_of
+from onnx_inline.opsets import NotConvertibleError
 from onnx_inline.passes.casts import remove_identities, remove_noop_casts
-from onnx_inline.passes.conversion import convert_body
+from onnx_inline.passes.conversion import carries_over, convert_body
 from onnx_inline.paths import gradient_paths
 from onnx_inline.shadow import ShadowWriter
 from onnx_inline.support import misses_operator
@@ -39,14 +39,20 @@ Left = Counter[tuple[OperatorId, str]]
 
 @dataclass(frozen=True)
 class Wish:
-    """Which operators are to go: those named, those that a target lacks, or all that have a body."""
+    """Which operators are to go: those named, those that a target lacks, or all that have a body.
+
+    With ``only`` these nodes, and what the final version of a domain does not have or defines otherwise.
+    """
 
     target: Target | None = None
     named: frozenset[OperatorId] = frozenset()
+    only: frozenset[ir.Node] | None = None
 
     def expands(self, node: ir.Node, version: int) -> bool:
         """Say whether an operator is to be expanded, if it has a body."""
         op = operator_id(node)
+        if self.only is not None:
+            return node in self.only
         if op in self.named:
             return True
         if self.target is None:
@@ -125,8 +131,8 @@ class Expander:
         if op in self.inside:
             return False
         # A body may use operators that the version it ends up in does not have yet.
-        unknown = last != version and schema_of(op, last) is None and schemas.has_body(op, version)
-        return unknown or self.wish.expands(node, last)
+        lost = last != version and not carries_over(op, node.attributes, version, last)
+        return (lost and schemas.has_body(op, version)) or self.wish.expands(node, last)
 
     def _on_path(self, owner: Owner, types: Types) -> frozenset[ir.Node] | None:
         """Return the nodes on gradient paths; None if the target has none, so that all nodes count."""

@@ -42,6 +42,7 @@ GRADIENT_KEYS: Mapping[str, type] = {
     "reserved_suffix": str,
     "unique_node_names": bool,
     "leaf_used_twice": bool,
+    "leaf_used_once": list,
 }
 
 
@@ -213,6 +214,7 @@ def _gradients(table: Mapping[str, Any], path: str) -> GradientRules:
     return GradientRules(
         **plain,
         without=frozenset(_strings(table.get("without", []), "gradients.without", path)),
+        leaf_used_once=frozenset(_strings(table.get("leaf_used_once", []), "gradients.leaf_used_once", path)),
         stops={
             name: frozenset(_integers(places, f"gradients.stops.{name}", path))
             for name, places in table.get("stops", {}).items()

@@ -42,7 +42,9 @@ class GradientRules:
         attributes: values that integer attributes must have.
         reserved_suffix: it defines ``<value><suffix>`` for values on the way, so these must not exist.
         unique_node_names: it refuses two nodes of one name; nodes without name are fine.
-        leaf_used_twice: a leaf (what gradients are asked for) may go into one node twice.
+        leaf_used_twice: a leaf (an initializer or input) may go into one node twice.
+        leaf_used_once: operators whose gradient defines that of every input, whether it was asked for or not,
+            so that a leaf may go into one node of these only.
     """
 
     ignores_domain: bool = False
@@ -54,6 +56,7 @@ class GradientRules:
     reserved_suffix: str = ""
     unique_node_names: bool = False
     leaf_used_twice: bool = True
+    leaf_used_once: frozenset[str] = frozenset()
 
     def carries(self, operator: str, position: int) -> bool:
         """Say whether a gradient goes from an operator's outputs to the input at a position."""
