@@ -155,6 +155,13 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from all_nodes(graph.nodes)
 
 
+def nesting(nodes: Iterable[Node]) -> int:
+    """Return how deep the graphs in nodes are nested."""
+    return max(
+        (1 + nesting(g.nodes) for node in nodes if node.attributes for g in node.subgraphs()), default=0
+    )
+
+
 def reads(node: Node) -> Iterator[Slot]:
     """Yield each slot that a node or its subgraphs read."""
     yield from (slot for slot in node.inputs if slot is not None)

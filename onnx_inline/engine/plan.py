@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from onnx_inline.engine.body import Node, Signature, all_nodes
+from onnx_inline.engine.body import Node, Signature, all_nodes, nesting
 from onnx_inline.engine.flatten import Flattener, Template
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.options import Options
@@ -15,11 +15,14 @@ from onnx_inline.engine.report import InlineReport, LeftCalls
 from onnx_inline.engine.resolve import Resolution, Resolver
 from onnx_inline.engine.selection import Selection
 from onnx_inline.engine.specialise import Specialiser
-from onnx_inline.engine.survey import Survey
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP, Survey
 from onnx_inline.errors import FunctionCycleError, InvalidModelError
 from onnx_inline.identifiers import OperatorId
 
 Gone = frozenset[OperatorId]
+
+#: how often a node may be copied, on average, because it is in a graph that calls hand on
+HANDED_ON = 20
 
 
 class View(Protocol):
@@ -113,7 +116,7 @@ def make_plan(view: View, options: Options) -> Plan:
     while True:
         try:
             resolution = resolver.resolve(selection, left, options.max_nodes)
-            return _Planning(view, resolution).plan()
+            return _Planning(view, resolution, options.max_nodes).plan()
         except InvalidModelError as error:
             blamed = _blamed(error, selection)
             if not blamed or blamed & selection.named or blamed <= left.keys():
@@ -130,13 +133,18 @@ def _blamed(error: InvalidModelError, selection: Selection) -> set[OperatorId]:
 class _Planning:
     """The making of a plan once it is clear which functions go."""
 
-    def __init__(self, view: View, resolution: Resolution) -> None:
+    def __init__(self, view: View, resolution: Resolution, max_nodes: int) -> None:
         self._view, self._resolution = view, resolution
         kept = [identifier for identifier in view.functions if identifier not in resolution.wanted]
         self._owners: list[OperatorId | None] = [None, *kept]
         targets = [self._target(owner) for owner in self._owners]
         self._specialiser = Specialiser(
-            view.form, resolution.functions, frozenset(view.functions), resolution.pure, targets
+            view.form,
+            resolution.functions,
+            frozenset(view.functions),
+            resolution.pure,
+            targets,
+            most_handed=min(max_nodes, HANDED_ON * (1000 + view.main.operators.total() + resolution.nodes)),
         )
 
     def plan(self) -> Plan:
@@ -150,6 +158,8 @@ class _Planning:
         flattener = Flattener(self._specialiser)
         called = {owner: list(self._called(number, owner)) for number, owner in enumerate(self._owners)}
         flattener.prepare(way for calls in called.values() for _, way, _ in calls)
+        if self._specialiser.handed:
+            self._refuse_depth(flattener.templates.values())
         return {
             owner: [
                 PlannedSite(
@@ -163,6 +173,14 @@ class _Planning:
             ]
             for owner, calls in called.items()
         }
+
+    def _refuse_depth(self, templates: Iterable[Template]) -> None:
+        # What calls hand on is opened at a depth that the resolver does not see.
+        for template in templates:
+            if self._view.main.depth + nesting(template.nodes) > DEEPEST:
+                raise InvalidModelError(
+                    f"cannot inline {template.function}: {TOO_DEEP}", function=str(template.function)
+                )
 
     def _called(self, number: int, owner: OperatorId | None) -> Iterator[tuple[Node, Any, tuple[Any, ...]]]:
         """Yield each call of an owner with its way of calling and the values it gives and takes."""

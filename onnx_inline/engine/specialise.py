@@ -27,12 +27,14 @@ from onnx_inline.engine.body import (
     Subgraph,
     all_nodes,
     captures,
+    nesting,
     renumbered_graph,
 )
 from onnx_inline.engine.conversion import Converter
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.liveness import live_nodes
-from onnx_inline.errors import CallSiteError, InvalidModelError
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
+from onnx_inline.errors import CallSiteError, InvalidModelError, ModelTooLargeError
 from onnx_inline.identifiers import OperatorId
 from onnx_inline.opsets import STANDARD_DOMAINS, input_is_required, schema_of
 
@@ -69,6 +71,8 @@ class Specialiser:
 
     ``functions`` are those that go, ``local`` all that the model has; ``pure`` those of them that do nothing
     but compute their outputs; ``targets`` the opset imports of the graphs that bodies can go into.
+    ``most_handed`` is how many nodes may be copied because they are in graphs that calls hand on: such a
+    graph can hold several copies of one that was handed on before.
     """
 
     form: Form
@@ -76,6 +80,8 @@ class Specialiser:
     local: Collection[OperatorId]
     pure: Collection[OperatorId]
     targets: Sequence[Mapping[str, int]]
+    most_handed: int
+    handed: int = 0
     bodies: dict[Way, Body] = field(default_factory=dict)
     _bindings: dict[Way, dict[str, Binding]] = field(default_factory=dict)
 
@@ -308,10 +314,22 @@ class _Specialisation:
         else:
             labels = value.labels
             slots = dict(zip(value.captured, self._hidden[id(value)], strict=True))
+        self._count(value.graphs)
         for graph in value.graphs:
             slots.update((slot, self._body.fresh(labels[slot])) for slot in graph.defined())
         graphs = tuple(renumbered_graph(graph, slots) for graph in value.graphs)
         return Graphs(attribute.name, graphs, self._all.form.renamed(value.payload, attribute.name))
+
+    def _count(self, graphs: Sequence[Subgraph]) -> None:
+        """Refuse to copy graphs that grow too large, or too deep, by being handed on again and again."""
+        specialiser, nodes = self._all, [node for graph in graphs for node in graph.nodes]
+        if nesting(nodes) >= DEEPEST:
+            raise self._error(TOO_DEEP)
+        specialiser.handed += sum(1 for _ in all_nodes(nodes))
+        if specialiser.handed > specialiser.most_handed:
+            raise ModelTooLargeError(
+                nodes=specialiser.handed, limit=specialiser.most_handed, functions=[self._name]
+            )
 
     # ----------------------------------------------------- outputs and liveness
 
