@@ -24,6 +24,7 @@ from onnx_inline.passes.fold_integers import FoldIntegersPass
 from onnx_inline.passes.lower_versions import LowerVersionsPass
 from onnx_inline.passes.restore_output_names import RestoreOutputNamesPass
 from onnx_inline.passes.split_sequences import SplitSequencesPass
+from onnx_inline.passes.split_sequences import SplitSequencesPass
 from onnx_inline.passes.take_constant_ifs import TakeConstantIfsPass
 from onnx_inline.shadow import shadow_of
 from onnx_inline.targets import Target, load_target
@@ -225,7 +226,8 @@ class _Job:
         """Return what makes fewer nodes of what is going to be decomposed, and the versions right."""
         unused: ir.passes.PassBase = ir.passes.common.RemoveUnusedOpsetsPass()
         frozen = ExpandFrozenPass(self.trainable, self.target)
-        return [unused, LowerVersionsPass(self.target), FoldIntegersPass(), TakeConstantIfsPass(), frozen]
+        lowered, folded = LowerVersionsPass(self.target), FoldIntegersPass()
+        return [unused, lowered, folded, TakeConstantIfsPass(), SplitSequencesPass(), frozen]
 
     def _after(self) -> list[ir.passes.PassBase]:
         """Return what deals with what bodies are made of, then names."""
