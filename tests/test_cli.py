@@ -154,6 +154,8 @@ def test_our_own_fault_is_one_line_and_says_how_to_report_it(
         (UnknownNameError("no pass 'x'", close=["y"]), 2, ["error: no pass 'x'", "hint: did you mean y?"]),
         (PermissionError(13, "Permission denied", "out.onnx"), 2, ["error: out.onnx: Permission denied"]),
         (MemoryError(), 2, ["error: out of memory", "hint: close other programs, or raise the memory limit"]),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), 2,
+         ["error: this needs torch, which is not installed", "hint: pip install torch"]),
         (click.UsageError("no"), 2, ["error: no", "hint: see onnx-inline --help"]),
         (KeyboardInterrupt(), 130, []),
         (click.Abort(), 130, []),

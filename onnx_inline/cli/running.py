@@ -64,7 +64,7 @@ def exit_code(error: BaseException) -> int:
         return TERMINATED
     if isinstance(error, AnswerIsNoError):
         return NO
-    if isinstance(error, OnnxInlineError | click.ClickException | OSError | MemoryError):
+    if isinstance(error, OnnxInlineError | click.ClickException | OSError | MemoryError) or _missing(error):
         return BAD_REQUEST
     return OUR_FAULT
 
@@ -89,12 +89,24 @@ def _message_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}", ""
+    if library := _missing(error):
+        return f"this needs {library}, which is not installed", f"pip install {library}"
     if isinstance(error, MemoryError):
         return "out of memory", "close other programs, or raise the memory limit"
     return (
         f"a fault of onnx-inline itself: {type(error).__name__}: {error}",
         "run again with --traceback and report that with what `onnx-inline doctor` prints",
     )
+
+
+#: What may be missing from an installation that is whole.
+_OPTIONAL = ("onnxruntime", "onnxscript", "torch")
+
+
+def _missing(error: BaseException) -> str:
+    """Return the optional library that is not installed, if that is what the error says."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return name if name in _OPTIONAL else ""
 
 
 def _parted(message: str) -> tuple[str, str]:
