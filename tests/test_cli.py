@@ -175,23 +175,22 @@ def test_a_signal_ends_the_command_with_its_code_and_no_traceback(number: int, c
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        # A shell lets what it starts in the background ignore SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert process.stdin is not None
-    with process.stdin:
-        _wait_until_it_reads(process)
+    assert process.stdin and process.stdout and process.stderr
+    try:
+        # More than a pipe holds: once it is written, the command is reading.
+        process.stdin.write(bytes(200_000))
+        process.stdin.flush()
+        time.sleep(0.1)
         process.send_signal(number)
-        out = process.stdout.read() if process.stdout else b""
-        err = process.stderr.read() if process.stderr else b""
+        ended = process.wait(timeout=60)
         # click ends the line on which the terminal shows ^C
-        assert (process.wait(timeout=30), out, err.strip()) == (code, b"", b"")
-
-
-def _wait_until_it_reads(process: subprocess.Popen[bytes]) -> None:
-    """Fill the pipe of stdin to the brim; it drains once the command reads."""
-    assert process.stdin is not None
-    process.stdin.write(b"\x00" * 200_000)
-    process.stdin.flush()
-    time.sleep(0.1)
+        assert (ended, process.stdout.read(), process.stderr.read().strip()) == (code, b"", b"")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
