@@ -112,8 +112,8 @@ def generate_artifacts(
     All files are made in a folder of their own and moved when all are there.  ONNX Runtime itself reads the
     weights from their file, so they are in memory about once, and not at all when the checkpoint has more
     than 2 GB.  Calls from several threads wait for each other.  A custom block sees trained weights of 1 KiB
-    and more by type and shape only.  ONNX Runtime trains BatchNormalization with the statistics of the batch,
-    whatever its ``training_mode`` says; a :class:`GradientWarning` says so, and the like.
+    and more by type and shape only.  A :class:`GradientWarning` names what ONNX Runtime takes but gets wrong,
+    such as a kept function with the name of an operator.
 
     Example::
 

@@ -34,6 +34,8 @@ from tests.training.exporters import export
 from tests.training.nets import LOSSES, NETS, Net, target_for
 
 STEPS = 20
+#: The other exporters write batch normalisation as in evaluation, so that is what they are compared with.
+WRITES_TRAINING_MODE = frozenset({"functions", "class set"})
 #: A difference is relative to the largest entry of the parameter's gradient or, where that gradient is next
 #: to nothing, to the largest entry of any gradient of the net times this.
 FLOOR = 1e-2
@@ -80,12 +82,12 @@ def measure(name: str, exporter: str, losses: Mapping[str, Any] = LOSSES) -> Cel
     module, x = net.build().train(), net.inputs()
     with tempfile.TemporaryDirectory() as folder, quiet():
         model = export(exporter, Path(folder, "model.onnx"), module, x, net)
-        trained = trained_names(module, model)
+        trained, training = trained_names(module, model), exporter in WRITES_TRAINING_MODE
         cell.functions, cell.parameters = len(model.functions), len(trained)
         cell.before = _without(model, trained, folder)
         try:
             for loss in losses:
-                expected, target = reference(module, x, loss, trained)
+                expected, target = reference(module, x, loss, trained, training)
                 cell.losses[loss] = train(Path(folder, "model.onnx"), x, loss, expected, target, net.random)
         except Exception as error:
             cell.failure = one_line(error)
@@ -145,7 +147,7 @@ def train(
 
 
 def reference(
-    module: nn.Module, x: Tensor, loss: str, names: list[str], training: bool = True
+    module: nn.Module, x: Tensor, loss: str, names: list[str], training: bool
 ) -> tuple[Gradients, Tensor]:
     """Return torch's own gradients, by parameter name, and the target; ``module`` is left alone."""
     twin = copy.deepcopy(module).train(training)
@@ -167,15 +169,10 @@ def errors(measured: Gradients, expected: Gradients) -> tuple[float, float]:
 def _second_builder(
     model: onnx.ModelProto, module: nn.Module, x: Tensor, trained: list[str], net: Net, exporter: str
 ) -> float | str:
-    """Compare onnx-ad's gradients of the mean squared error with torch's.
-
-    The current exporter writes batch normalisation as in evaluation.  ONNX Runtime trains it with the
-    statistics of the batch all the same; onnx-ad takes it as it is.
-    """
+    """Compare onnx-ad's gradients of the mean squared error with torch's."""
     if net.random:
         return "random"
-    training = exporter in {"functions", "class set"}
-    expected, target = reference(module, x, "MSELoss", trained, training)
+    expected, target = reference(module, x, "MSELoss", trained, exporter in WRITES_TRAINING_MODE)
     try:
         measured = onnx_ad_gradients(model, module, x, target, trained)
     except Exception as error:
