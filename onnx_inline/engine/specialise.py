@@ -213,7 +213,7 @@ class _Specialisation:
             node = replace(node, inputs=inputs, attributes=attributes)
         if node.op in self._all.local:
             return [node]
-        if node.op == ("", "Constant", "") and node.outputs[0] is not None:
+        if node.op == ("", "Constant", "") and any(slot is not None for slot in node.outputs[:1]):
             self._constants[node.outputs[0]] = node
         return self._all.converter.converted(node, self._target, self._body, self._constants, self._name)
 
