@@ -163,7 +163,8 @@ def tensor_type(tensor: ir.TensorProtocol) -> onnx.TypeProto:
 
 def small_data(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
     """Say whether a tensor is small and its data are in memory."""
-    # A tensor of a framework may have no data at all, or have them on another device.
+    # A tensor of a framework may have no data at all, or have them on another device.  (The exact types are
+    # asked for, and not the protocol, which takes a hundred times as long.)
     if type(tensor) is ir.Tensor:
         return isinstance(tensor.raw, np.ndarray) and tensor.nbytes < SMALL
     return type(tensor) is ir.serde.TensorProtoTensor and tensor.nbytes < SMALL
@@ -174,7 +175,7 @@ def large_constant(node: ir.Node) -> bool:
     attribute = node.attributes.get("value")
     if attribute is None or attribute.is_ref() or attribute.type != ir.AttributeType.TENSOR:
         return False
-    return not small_data(attribute.as_tensor())
+    return not small_data(attribute.value)
 
 
 def shadow_of(model: onnx.ModelProto | ir.Model) -> onnx.ModelProto:

@@ -33,8 +33,10 @@ class RemoveNoopCastsPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Remove in place."""
-        types = infer_types(model)
         owners: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+        if not any(node.op_type == "Cast" for owner in owners for node in all_nodes(owner)):
+            return ir.passes.PassResult(model, False)
+        types = infer_types(model)
         changed = [remove_noop_casts(owner, types) for owner in owners]
         return ir.passes.PassResult(model, any(changed))
 

@@ -43,13 +43,22 @@ class FoldIntegersPass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Replace in place."""
-        types = infer_types(model)
         nodes = list(all_nodes(model.graph))
+        if not any(map(_may_fold, nodes)):
+            return ir.passes.PassResult(model, False)
+        types = infer_types(model)
         folder = _Folder(types, dict(model.opset_imports))
         folded = [node for node in nodes if folder.fold(node)]
         if folded:
             _remove_unused_constants(model.graph, folder.read)
         return ir.passes.PassResult(model, bool(folded))
+
+
+def _may_fold(node: ir.Node) -> bool:
+    """Say whether a look at types is worth its cost."""
+    producers = [value.producer() for value in node.inputs if value is not None]
+    constant = bool(producers) and all(made and made.op_type == "Constant" for made in producers)
+    return constant or node.op_type in ("Shape", "Size")
 
 
 class _Folder:
@@ -63,7 +72,7 @@ class _Folder:
             return False
         if element_type(self._types, node.outputs[0]) not in EXACT:
             return False
-        value = self._value(node)
+        value = self._value(node) if _may_fold(node) else None
         if value is None or value.size > MOST_ELEMENTS:
             return False
         self.read.update(filter(None, (v.producer() for v in node.inputs if v is not None)))
