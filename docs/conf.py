@@ -4,7 +4,7 @@ from onnx_inline import __version__
 
 project = "onnx-inline"
 author = "the onnx-inline authors"
-copyright = author  # noqa: A001 - Sphinx reads this name
+copyright = author
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
 html_theme = "furo"

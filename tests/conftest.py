@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import onnx
@@ -37,3 +38,25 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         if NAMES_IN_TEXT:
             raise
         pytest.skip(f"the text form of onnx {onnx.__version__} has no node names: {error}")
+
+
+#: What is run with all dependencies and versions of Python would take too long with these, which start many
+#: processes or try very many cases, and hardly depend on either.
+SLOW = (
+    "properties/",
+    "files/test_faults.py",
+    "test_readme.py",
+    "test_cli_bind.py",
+    "test_cli_comparing.py",
+    "test_cli_looking.py",
+    "test_cli_preparing.py",
+    "test_cli_run.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what :data:`SLOW` lists."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).as_posix().startswith(SLOW):
+            item.add_marker("slow")
