@@ -8,7 +8,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_inline.errors import VerificationError
-from onnx_inline.verifier import check_structure
+from onnx_inline.verifier import ALL_RULES, TIDINESS, check_structure
+
+_DEFAULT = tuple(rule for rule in ALL_RULES if rule not in TIDINESS)
 
 
 class StructureError(VerificationError, ir.passes.PostconditionError):
@@ -20,7 +22,8 @@ class VerifyPass(ir.passes.InPlacePass):
     """Raise if the structure of the model is wrong; change nothing.
 
     Attributes:
-        rules: the names of the rules to look at, as for :func:`onnx_inline.check_structure`; all if None.
+        rules: the names of the rules to look at, as for :func:`onnx_inline.check_structure`; if None, all but
+            ``shadowing``, ``unused-imports`` and ``node-names``, which good models of some producers break.
 
     Before::
 
@@ -46,6 +49,6 @@ class VerifyPass(ir.passes.InPlacePass):
 
     def ensures(self, model: ir.Model) -> None:
         """Raise if the structure is wrong."""
-        report = check_structure(model, rules=self.rules)
+        report = check_structure(model, rules=_DEFAULT if self.rules is None else self.rules)
         if not report:
             raise StructureError(str(report), findings=report.findings)

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-__all__ = ["ALL_RULES", "Finding", "StructureReport", "check_structure"]
+__all__ = ["ALL_RULES", "TIDINESS", "Finding", "StructureReport", "check_structure"]
 
 #: compares a model with the one it was made of
 _SAME_INTERFACE = "same-interface"
 
 #: the names of all rules
 ALL_RULES = (*RULES, _SAME_INTERFACE)
+
+#: rules that good models of some producers break, so that they say something only beside the original
+TIDINESS = ("shadowing", "unused-imports", "node-names")
 
 
 def check_structure(
@@ -33,8 +36,8 @@ def check_structure(
     """Hold a model to the rules of its structure; weights are not read.
 
     The rules are ``single-definition``, ``dangling-reads``, ``shadowing``, ``reference-attributes``,
-    ``outputs-defined``, ``opset-imports``, ``calls-resolve``, ``no-recursion``, ``node-names``,
-    ``value-info``, ``named-values``, ``checker`` and ``same-interface``.
+    ``outputs-defined``, ``opset-imports``, ``unused-imports``, ``calls-resolve``, ``no-recursion``,
+    ``node-names``, ``value-info``, ``named-values``, ``checker`` and ``same-interface``.
 
     Args:
         model: the model, in either form.

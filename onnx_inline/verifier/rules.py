@@ -96,25 +96,35 @@ def outputs_defined(model: Model) -> Iterator[Finding]:
 
 
 def opset_imports(model: Model) -> Iterator[Finding]:
-    """The graph and every function import the domains that they use, and none that is of no use.
+    """The graph and every function import the domains that they use; the graph also what functions use.
 
-    The graph also imports what the functions use: readers take its versions for the whole model.
+    Readers take the graph's versions for the whole model, or the newest they know if it has none.
     """
-    domains = [function.id.domain for function in model.functions]
-    bodies = (node.op.domain for f in model.functions for node in f.scope.all_nodes())
-    yield from _imports(model.graph, model.imports, {*domains, *bodies})
+    for title, scope, imports in _importers(model):
+        for domain in sorted(_domains(scope) - imports.keys()):
+            yield Finding("opset-imports", f"domain {domain or 'ai.onnx'} is used but not imported", title)
+        for domain in sorted(_domains(scope) & imports.keys() - model.imports.keys()):
+            message = f"domain {domain or 'ai.onnx'} is used, but the model does not import it"
+            yield Finding("opset-imports", message, title)
+
+
+def unused_imports(model: Model) -> Iterator[Finding]:
+    """Neither the graph nor a function imports a domain that is of no use."""
+    in_functions = {domain for f in model.functions for domain in (f.id.domain, *_domains(f.scope))}
+    own = {function.scope.title: {function.id.domain} for function in model.functions}
+    for title, scope, imports in _importers(model):
+        for domain in sorted(imports.keys() - _domains(scope) - own.get(title, in_functions)):
+            yield Finding("unused-imports", f"domain {domain or 'ai.onnx'} is imported but not used", title)
+
+
+def _importers(model: Model) -> Iterator[tuple[str, Scope, Mapping[str, int]]]:
+    yield model.graph.title, model.graph, model.imports
     for function in model.functions:
-        yield from _imports(function.scope, function.imports, {function.id.domain})
+        yield function.scope.title, function.scope, function.imports
 
 
-def _imports(owner: Scope, imports: Mapping[str, int], allowed: set[str]) -> Iterator[Finding]:
-    used = {node.op.domain for node in owner.all_nodes()}
-    for domain in sorted(used - imports.keys()):
-        message = f"domain {domain or 'ai.onnx'} is used but not imported"
-        yield in_scope("opset-imports", owner, message)
-    for domain in sorted(imports.keys() - used - allowed):
-        message = f"domain {domain or 'ai.onnx'} is imported but not used"
-        yield in_scope("opset-imports", owner, message)
+def _domains(owner: Scope) -> set[str]:
+    return {node.op.domain for node in owner.all_nodes()}
 
 
 def calls_resolve(model: Model) -> Iterator[Finding]:
@@ -216,6 +226,7 @@ RULES: dict[str, Rule] = {
     "reference-attributes": reference_attributes,
     "outputs-defined": outputs_defined,
     "opset-imports": opset_imports,
+    "unused-imports": unused_imports,
     "calls-resolve": calls_resolve,
     "no-recursion": no_recursion,
     "node-names": node_names,

@@ -64,8 +64,14 @@ FAULTS = {
         f"{HEAD} {{ t = m.f (x) y = LeakyRelu <alpha: float = @slope> (t) }} {FUNCTION}",
         "the graph, node LeakyRelu at 1: attribute alpha refers to 'slope', which is no attribute here",
     ),
-    "an import too many": (
+    "an import that only a function has": (
         "opset-imports",
+        f"""<ir_version: 10, opset_import: ["m" : 1]> main (float[2] x) => (float[2] y) {{ y = m.f (x) }}
+            {FUNCTION}""",
+        "function m::f: domain ai.onnx is used, but the model does not import it",
+    ),
+    "an import too many": (
+        "unused-imports",
         GOOD.replace('"m" : 1', '"m" : 1, "other" : 1', 1),
         "the graph: domain other is imported but not used",
     ),
@@ -212,3 +218,10 @@ def test_the_pass_raises_all_findings_as_a_postcondition_and_lets_good_models_be
         VerifyPass()(as_ir(f"{HEAD} {{ y = m.f (x, x) }} {FUNCTION}"))
     assert isinstance(caught.value, ir.passes.PostconditionError)
     assert [finding.rule for finding in caught.value.findings] == ["calls-resolve"]
+
+
+def test_what_only_untidy_models_break_the_pass_looks_at_when_asked() -> None:
+    untidy = GOOD.replace('"m" : 1', '"m" : 1, "other" : 1', 1)
+    VerifyPass()(as_ir(untidy))
+    with pytest.raises(VerificationError, match="domain other is imported but not used"):
+        VerifyPass(rules=("unused-imports",))(as_ir(untidy))
