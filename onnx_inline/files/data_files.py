@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import stat
 from collections.abc import Collection, Iterator
 
 import onnx
@@ -23,10 +23,13 @@ def named_by(target: Target) -> set[str]:
 
     It is going to be replaced: whatever it is, it must not keep that from happening.
     """
-    if target.old is not None:
-        with contextlib.suppress(FileError, OSError, MemoryError):
-            return _locations(read_unchecked(target.real))
-    return set()
+    try:
+        return _locations(read_unchecked(target.real))
+    except FileError as error:
+        # no model, or none there; but if it cannot be read just now, its data would stay for ever
+        if error.errno in (None, errno.ENOENT):
+            return set()
+        raise
 
 
 def _locations(model: onnx.ModelProto) -> set[str]:
@@ -116,17 +119,12 @@ def _remove_if_abandoned(folder: str, path: str) -> None:
             system.unlink(path)
 
 
-def remove_unused(folder: str, names: Collection[str]) -> None:
-    """Remove data files beside a model that no model in the folder names any more.
-
-    Only regular files in the folder itself; a link, or a file elsewhere, may serve somebody else.
-    """
-    for name in sorted(names):
-        if not publish.plain_name(name):
-            continue
-        path = os.path.join(folder, name)  # noqa: PTH118
-        with contextlib.suppress(OSError):
-            status = system.lstat(path)
-            if stat.S_ISREG(status.st_mode) and not users(folder, name):
-                pin_if_source(status)
-                system.unlink(path)
+def settle(folder: str, name: str) -> bool:
+    """Remove a data file that no model in its folder names any more; tell whether nothing is left to do."""
+    path = os.path.join(folder, name)  # noqa: PTH118
+    with contextlib.suppress(OSError):
+        if not users(folder, name):
+            pin_if_source(system.lstat(path))
+            system.unlink(path)
+        return True
+    return False

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from onnx_inline.errors import ExternalDataError, FileError
@@ -21,12 +21,11 @@ from onnx_inline.files.sources import Identity, Source, register
 class Save:
     """What a save needs at its end: the ``target``, what it replaces, and how a layout becomes a file.
 
-    ``source`` is the file that must not have changed, ``old`` the data files that the old model named.
+    ``source`` is the file that must not have changed.
     """
 
     target: Target
     source: Source | None
-    old: Collection[str]
     encode: Callable[[Layout], list[Piece]]
 
 
@@ -41,26 +40,41 @@ def commit(
         with file:
             publish.write(pieces, file.descriptor, sum(map(len, pieces)))
             system.sync(file.descriptor)
-            with publish.exclusive(target.folder) as alone:
+            with publish.exclusive(target.folder) as alone, _marked(target) as marks:
                 publish_data()
                 if save.source is not None:
                     save.source.check_unchanged()
                 publish.replace(file.path, target.real)
                 file.settled = True
-                _finish(save, folder, alone)
+                _finish(save, folder, alone, marks)
     except BaseException:
         if not file.settled:
             undo()
         raise
 
 
-def _finish(save: Save, folder: str, alone: bool) -> None:
+@contextlib.contextmanager
+def _marked(target: Target) -> Iterator[dict[str, Temporary]]:
+    """Leave marks for the data of the old model: if we die before they are removed, the next save does it."""
+    with contextlib.ExitStack() as stack:
+        marks: dict[str, Temporary] = {}
+        for name in sorted(filter(publish.plain_name, data_files.named_by(target))):
+            status = publish.status_of(_in(target, name))
+            if status is not None and stat.S_ISREG(status.st_mode):
+                mark = Temporary(target.folder, tag=publish.tag_of(status))
+                marks[name] = stack.enter_context(mark)
+        yield marks
+
+
+def _finish(save: Save, folder: str, alone: bool, marks: Mapping[str, Temporary]) -> None:
     """Do what follows a save that is done: whatever fails here makes it less durable or tidy, not undone."""
+    for mark in marks.values():
+        mark.settled = True
     with contextlib.suppress(Exception):
         publish.sync_folder(folder)
     with contextlib.suppress(Exception):
-        if alone:
-            data_files.remove_unused(save.target.folder, save.old)
+        for name in marks if alone else ():
+            marks[name].settled = not data_files.settle(save.target.folder, name)
 
 
 def write(save: Save, plan: Plan, layout: Layout, asked: str | None) -> str:
@@ -71,7 +85,7 @@ def write(save: Save, plan: Plan, layout: Layout, asked: str | None) -> str:
     for by a second save, with a copy of the data; so the model in the folder and the data that it names
     belong together at any time.
     """
-    taken = asked is not None and _is_taken(save.target, asked, save.old)
+    taken = asked is not None and _is_taken(save.target, asked)
     names = [asked] if asked and not taken else _free_names(save.target, asked)
     first = _written(layout.data.pieces, layout.data.size, names, save, plan)
     if not asked or not taken:
@@ -95,7 +109,7 @@ def _written(
             return _commit_under(names, save, plan, data)
 
 
-def _is_taken(target: Target, name: str, old: Collection[str]) -> bool:
+def _is_taken(target: Target, name: str) -> bool:
     """Tell whether the name asked for has to be taken from the old model; refuse to take it from others."""
     status = publish.status_of(_in(target, name))
     if status is None:
@@ -104,7 +118,7 @@ def _is_taken(target: Target, name: str, old: Collection[str]) -> bool:
         reason = "is a link" if stat.S_ISLNK(status.st_mode) else "is no file"
     elif others := data_files.users(target.folder, name, without=target.real):
         reason = f"holds the data of {others[0]!r}"
-    elif name not in old:
+    elif name not in data_files.named_by(target):
         reason = "exists, and the model that is replaced does not use it"
     else:
         return True
@@ -145,21 +159,17 @@ def _commit_with(name: str, save: Save, plan: Plan, data: Temporary) -> None:
 def _take_over(asked: str, first: str, size: int, save: Save, plan: Plan) -> str:
     """Put a copy of the data of a saved pair in the place of the old model's; return their final name."""
     target = save.target
-    status = system.lstat(_in(target, first))
-    data = register(_in(target, first), Identity.of(status))
-    with (
-        Temporary(target.folder, tag=publish.tag_of(status)) as marker,
-        Temporary(target.folder, target.mode, exact=True) as copy,
-    ):
+    data = register(_in(target, first), Identity.of(system.lstat(_in(target, first))))
+    with Temporary(target.folder, target.mode, exact=True) as copy:
         publish.write([Range(data, 0, size)], copy.descriptor, size)
         system.sync(copy.descriptor)
-        publish.replace(copy.path, _in(target, asked))
-        publish.sync_folder(target.folder)
-        finished = replace(save, source=None, old=[first])
-        # until the first data are removed, the marker must stay and tell the next save of them
-        marker.settled = True
-        commit(finished, save.encode(plan.layout(asked)), nothing, nothing)
-        marker.settled = _exists(target, first)
+        with Temporary(target.folder, tag=publish.tag_of(system.fstat(copy.descriptor))) as mark:
+            # if the second save fails, nobody names the copy: the mark stays and tells the next save
+            mark.settled = True
+            publish.replace(copy.path, _in(target, asked))
+            publish.sync_folder(target.folder)
+            commit(replace(save, source=None), save.encode(plan.layout(asked)), nothing, nothing)
+            mark.settled = False
     return asked
 
 

@@ -100,7 +100,7 @@ def _to_file(
     plan = Plan(model, nodes, request, stays_valid(target))
     layout = plan.settled(request.external_data or "data")
     need.append(layout.size + layout.data.size)
-    save = Save(target, source, data_files.named_by(target), lambda layout: _encoded(layout, form))
+    save = Save(target, source, lambda layout: _encoded(layout, form))
     if layout.data.pieces:
         name = pairs.write(save, plan, layout, request.external_data)
     else:
@@ -190,7 +190,7 @@ def copy_model(
 def _copy_file(target: Target, source: Source, pieces: list[Piece], request: Request) -> None:
     _check_request(target, source, request)
     _clean(target)
-    save = Save(target, source, data_files.named_by(target), lambda layout: layout.pieces)
+    save = Save(target, source, lambda layout: layout.pieces)
     pairs.commit(save, pieces, pairs.nothing, undo=pairs.nothing)
 
 
