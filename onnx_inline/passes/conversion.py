@@ -67,7 +67,8 @@ def _one(
         return [node]
     if any(attribute.HasField("g") for attribute in node.attribute):
         return [_with_graphs(node, op, needs, has, names, constants)]
-    if carries_over(op, [attribute.name for attribute in node.attribute], needs, has):
+    given = [attribute.name for attribute in node.attribute]
+    if carries_over(op, given, needs, has) or _reduces_everything(node, given):
         return [node]
     made_by = [constants[name] for name in dict.fromkeys(node.input) if name in constants]
     return _renamed(convert_node(node, made_by, op, needs, has), node, names)
@@ -106,6 +107,11 @@ def carries_over(op: OperatorId, attributes: Iterable[str], needs: int, has: int
         return True
     schema = schema_of(op, has) if op.domain == "" and op.name in GREW else None
     return schema is not None and all(name in schema.attributes for name in attributes)
+
+
+def _reduces_everything(node: onnx.NodeProto, attributes: list[str]) -> bool:
+    """Say whether a node reduces all axes: that is written alike in all versions, but old converters crash."""
+    return node.op_type.startswith("Reduce") and len(node.input) == 1 and set(attributes) <= {"keepdims"}
 
 
 def _plain_constant(node: onnx.NodeProto) -> onnx.NodeProto:
