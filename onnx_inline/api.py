@@ -154,24 +154,24 @@ def inline_file(
         >>> report = onnx_inline.inline_file("in.onnx", "out.onnx")  # doctest: +SKIP
     """
     from onnx_inline.files.skeleton import read_skeleton
-    from onnx_inline.files.writer import write_model
+    from onnx_inline.files.writer import copy_model, write_model
 
     options = Options(only, keep, max_nodes, names, provenance)
     skeleton = read_skeleton(source, external_root=external_root, input_format=input_format)
     inlined = inline_proto.inline(skeleton.model, options)
     if target is None:
         return inlined.report
-    # The nodes go to the file as they are: the skeleton never holds those of the flat graph.
-    inline_proto.put_in_place(skeleton.model, inlined, nodes=False)
-    written = write_model(
-        target,
-        skeleton.model,
-        nodes=inlined.nodes,
-        source=skeleton,
-        external=external,
-        external_data=external_data,
-        size_threshold_bytes=size_threshold_bytes,
-        force=force,
-        output_format=output_format,
-    )
+    storage: dict[str, Any] = {
+        "external": external,
+        "external_data": external_data,
+        "size_threshold_bytes": size_threshold_bytes,
+        "force": force,
+        "output_format": output_format,
+    }
+    if inlined.nodes is None:
+        written = copy_model(target, skeleton, **storage)
+    else:
+        # The nodes go to the file as they are: the skeleton never holds those of the flat graph.
+        inline_proto.put_in_place(skeleton.model, inlined, nodes=False)
+        written = write_model(target, skeleton.model, nodes=inlined.nodes, source=skeleton, **storage)
     return dataclasses.replace(inlined.report, notes=written.notes)

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx_inline.errors import FileError
 from onnx_inline.files import forms, locations, publish, system
 from onnx_inline.files.publish import Target
-from onnx_inline.files.skeleton import read_unchecked
+from onnx_inline.files.skeleton import may_name_data, read_unchecked
 from onnx_inline.files.sources import pin_if_source
 from onnx_inline.files.tensors import all_tensors
 
@@ -24,7 +24,7 @@ def named_by(target: Target) -> set[str]:
     It is going to be replaced: whatever it is, it must not keep that from happening.
     """
     try:
-        return _locations(read_unchecked(target.real))
+        return _locations(read_unchecked(target.real)) if may_name_data(target.real) else set()
     except FileError as error:
         # no model, or none there; but if it cannot be read just now, its data would stay for ever
         if error.errno in (None, errno.ENOENT):

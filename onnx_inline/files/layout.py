@@ -163,6 +163,8 @@ class _Writer:
         return self._message(GRAPH, start, end)
 
     def _message(self, kind: str, start: int, end: int) -> list[Piece]:
+        if self._smallest is None and not self._stamps:
+            return [self._view[start:end]]
         pieces: list[Piece] = []
         done = before = start
         for number, wire, first, last in fields(self._data, start, end):

@@ -33,6 +33,8 @@ from onnx_inline.files.wire import WireError, fields
 WHOLE = 16 << 20
 #: how much of a file tells what else it is
 _MAGIC = 64
+#: files up to this size are searched for the word that every reference to external data has
+_SEARCHED = 64 << 20
 #: the first bytes of what is often mistaken for a model, and what it is
 _OTHERS = (
     (
@@ -104,6 +106,19 @@ def read_unchecked(path: str) -> onnx.ModelProto:
     """
     with _opened(path) as (descriptor, source):
         return _contents(descriptor, source, path, forms.form_of(path))
+
+
+def may_name_data(path: str) -> bool:
+    """Say whether a model may name external data; most do not, and need not be parsed to be replaced.
+
+    Only a small file is searched: a large one is parsed without its weights, which is quicker.
+
+    Raises:
+        FileError: if it cannot be opened.
+    """
+    with _opened(path) as (descriptor, source):
+        size = source.identity.size
+        return size > _SEARCHED or b"location" in system.read_at(descriptor, 0, size)
 
 
 def _contents(descriptor: int, source: Source, path: str, form: str) -> onnx.ModelProto:
