@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 from cli_helpers import evil_model, model, run, saved
 
@@ -92,3 +93,18 @@ def test_findings_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     outcome = run("check", saved(tmp_path, evil_model()))
     assert outcome.code == 1
     assert not set("\x1b\x07\u202e") & set(outcome.out + outcome.err)
+
+
+def test_a_hundred_gigabytes_of_weights_are_inspected_without_being_read(tmp_path: Path) -> None:
+    proto, size = model(), 100 << 30
+    big = proto.graph.initializer.add(name="big", data_type=onnx.TensorProto.FLOAT, dims=[size // 4])
+    big.data_location = onnx.TensorProto.EXTERNAL
+    big.external_data.add(key="location", value="big.bin")
+    try:
+        with (tmp_path / "big.bin").open("wb") as file:
+            file.truncate(size)
+    except OSError as error:
+        pytest.skip(f"no sparse files here: {error}")
+    outcome = run("inspect", saved(tmp_path, proto))
+    assert outcome.code == 0
+    assert "100.0 GiB" in outcome.out.splitlines()[0]

@@ -71,7 +71,8 @@ def _chain(text: str, skip: Iterable[str]) -> list[ir.passes.PassBase]:
 def _instruments(job: Job, verify: str) -> list[Instrument]:
     from onnx_inline.instruments import Changes, Progress, Verification
 
-    chosen: list[Instrument] = [] if settings().quiet else [Progress()]
+    silent = settings().quiet or settings().no_progress
+    chosen: list[Instrument] = [] if silent else [Progress()]
     if verify != "off":
         chosen.append(Verification(numeric=verify == "numeric"))
     if job.diff:

@@ -26,6 +26,7 @@ class Settings:
     quiet: bool = False
     verbose: int = 0
     no_color: bool = False
+    no_progress: bool = False
     traceback: bool = False
     show_config: bool = False
     stdout_taken: bool = False
@@ -101,6 +102,7 @@ def common_options() -> list[click.Option]:
         click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.", **hidden),
         click.Option(["-v", "--verbose"], count=True, help="Print more; twice: log each step.", **hidden),
         click.Option(["--no-color"], is_flag=True, help="No colours, as with NO_COLOR set.", **hidden),
+        click.Option(["--no-progress"], is_flag=True, help="No progress bar, even on a terminal.", **hidden),
         click.Option(["--show-config"], is_flag=True, help="Show all values and their origin.", **hidden),
         click.Option(["--traceback"], is_flag=True, help="Show the traceback of an error.", **hidden),
     ]
