@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common
 
-from onnx_inline.engine import inline_ir
+from onnx_inline.engine import inline_ir, inline_proto
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.report import InlineReport
 from onnx_inline.engine.selection import Patterns
@@ -23,7 +24,6 @@ from onnx_inline.passes.expand_frozen import ExpandFrozenPass
 from onnx_inline.passes.fold_integers import FoldIntegersPass
 from onnx_inline.passes.lower_versions import LowerVersionsPass
 from onnx_inline.passes.restore_output_names import RestoreOutputNamesPass
-from onnx_inline.passes.split_sequences import SplitSequencesPass
 from onnx_inline.passes.split_sequences import SplitSequencesPass
 from onnx_inline.passes.take_constant_ifs import TakeConstantIfsPass
 from onnx_inline.shadow import shadow_of
@@ -133,6 +133,9 @@ def prepare(
         trial = ir.serde.deserialize_model(shadow_of(model))
         job.run(trial)
         check_gradients(trial, job.target, trainable, keep=keep)
+    if isinstance(model, onnx.ModelProto):
+        # The engine says more clearly what is wrong with a function than what comes after.
+        inline_proto.inline(shadow_of(model), Options(keep=keep))
     steps: list[_Done] = []
 
     def transform(changed: ir.Model) -> bool:

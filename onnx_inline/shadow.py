@@ -194,7 +194,7 @@ def shadow_of(model: onnx.ModelProto | ir.Model) -> onnx.ModelProto:
     _copy(model, shadow, left_out=("graph", "training_info"))
     _copy(model.graph, shadow.graph, left_out=("initializer",))
     for tensor in model.graph.initializer:
-        if tensor.ByteSize() < SMALL:
+        if tensor.ByteSize() < SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
             shadow.graph.initializer.append(tensor)
         else:
             shadow.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)

@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from onnx_inline.errors import InvalidModelError
 from onnx_inline.shadow import shadow_of
 
 
@@ -28,13 +29,26 @@ def on_either(model: Any, transform: Callable[[ir.Model], bool]) -> Any:
         return model
     result = onnx.ModelProto()
     # Weights never go through onnx_ir: it works on a shadow, whose graph is put into the copy.
-    changed = ir.serde.deserialize_model(shadow_of(model))
+    changed = _as_ir(shadow_of(model))
     if not transform(changed):
         result.CopyFrom(model)
         return result
     result.CopyFrom(model)
     _put(result, ir.serde.serialize_model(changed))
     return result
+
+
+def _as_ir(shadow: onnx.ModelProto) -> ir.Model:
+    try:
+        return ir.serde.deserialize_model(shadow)
+    except ir.serde.SerdeError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        what = f"{type(cause).__name__}: {cause}"
+        raise InvalidModelError(
+            f"the model cannot be read as an onnx_ir model ({what}); correct it first"
+        ) from error
 
 
 def _put(result: onnx.ModelProto, changed: onnx.ModelProto) -> None:
