@@ -59,7 +59,7 @@ def check_structure(
         ...     main (float[2] x) => (float[2] y) { y = Add (x, z) }
         ... ''')
         >>> print(check_structure(model, rules=["dangling-reads"]))
-        1 findings:
+        1 finding:
         dangling-reads: the graph, node Add at 0: 'z' is read and is defined nowhere
             > y = Add (x, z)
     """

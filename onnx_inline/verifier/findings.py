@@ -67,7 +67,8 @@ class StructureReport:
         tolerated = f"; as before, it breaks {', '.join(self.tolerated)}" if self.tolerated else ""
         if not self.findings:
             return f"the structure is right by {len(self.rules)} rules{tolerated}"
-        lines = [f"{len(self.findings)} findings{tolerated}:", *map(str, self.findings[:_MOST])]
+        count = f"{len(self.findings)} finding{'s' * (len(self.findings) > 1)}"
+        lines = [f"{count}{tolerated}:", *map(str, self.findings[:_MOST])]
         if len(self.findings) > _MOST:
             lines.append(f"and {len(self.findings) - _MOST} more")
         return "\n".join(lines)

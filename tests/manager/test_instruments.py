@@ -123,7 +123,7 @@ def test_changes_are_shown_as_a_diff_and_only_where_there_are_some() -> None:
 
 def test_a_pass_that_breaks_the_structure_is_stopped_at() -> None:
     chain = PassManager([SwapPass("Neg", "Gone"), SleepPass(0)], instruments=[Verification()])
-    with pytest.raises(PassFailedError, match="pass 1 of 2, swap, failed: after swap, 1 findings") as caught:
+    with pytest.raises(PassFailedError, match="pass 1 of 2, swap, failed: after swap, 1 finding:") as caught:
         chain(parsed(TEXT))
     assert isinstance(caught.value.__cause__, VerificationError)
     assert [finding.rule for finding in caught.value.__cause__.findings] == ["checker"]
