@@ -96,6 +96,13 @@ def test_wrong_usage_is_one_error_and_one_hint(
     assert second.startswith(hint)
 
 
+def test_a_model_in_place_of_a_command_is_taken_for_a_forgotten_inline(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    outcome = run(path, "out.onnx")
+    assert outcome.code == 2
+    assert f"did you mean onnx-inline inline {path} out.onnx?" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,10 @@ class Group(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             close = difflib.get_close_matches(name, COMMANDS, cutoff=0.7)
-            meant = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(COMMANDS)}"
-            raise click.UsageError(f"no command {name!r}{meant}", ctx)
+            meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(COMMANDS)}"
+            if Path(name).exists():
+                meant = f"did you mean onnx-inline inline {shlex.join(args)}?"
+            raise click.UsageError(f"no command {name!r}; {meant}", ctx)
         return super().resolve_command(ctx, args)
 
 
