@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
 import onnx_inline
@@ -11,10 +12,14 @@ from onnx_inline import PassManager, check_structure, verify
 from onnx_inline.instruments import Verification
 
 FOLDER = Path(__file__).parents[2] / "fixtures"
+#: onnx 1.17 cannot read names of nodes in text
+UNREADABLE = {"handmade/taken_names.onnxtxt"} if onnx.__version__.startswith("1.17.") else set()
 FIXTURES = sorted(
     path.relative_to(FOLDER).as_posix()
     for path in FOLDER.glob("*/*.onnx*")
-    if path.suffix in (".onnx", ".onnxtxt") and path.parent.name != "bad"
+    if path.suffix in (".onnx", ".onnxtxt")
+    and path.parent.name != "bad"
+    and path.relative_to(FOLDER).as_posix() not in UNREADABLE
 )
 #: no rule of structure can know whether an operator of somebody else's differs between versions
 BAD = sorted(
