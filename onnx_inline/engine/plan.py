@@ -167,7 +167,9 @@ class _Planning:
                     values,
                     node.label.strip("/") or node.op.name,
                     node.metadata,
-                    [inner.op for g in node.subgraphs() for inner in all_nodes(g.nodes)],
+                    [inner.op for g in node.subgraphs() for inner in all_nodes(g.nodes)]
+                    if node.attributes
+                    else (),
                 )
                 for node, way, values in calls
             ]

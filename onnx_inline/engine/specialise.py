@@ -85,6 +85,8 @@ class Specialiser:
     bodies: dict[Way, Body] = field(default_factory=dict)
     _bindings: dict[Way, dict[str, Binding]] = field(default_factory=dict)
 
+    _usual: dict[tuple[OperatorId, int, tuple[bool, ...], int], Way] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.converter = Converter(self.form)
 
@@ -96,6 +98,17 @@ class Specialiser:
         Raises:
             CallSiteError: the call has more inputs or outputs than the function.
         """
+        if node.attributes or None in node.inputs:
+            return self._way(node, labels, target, needed, where)
+        # Most calls give every input and no attribute: what they have in common is found without hashing it.
+        key = (node.op, len(node.inputs), tuple(needed), target)
+        if (way := self._usual.get(key)) is None:
+            way = self._usual[key] = self._way(node, labels, target, needed, where)[0]
+        return way, node.inputs  # type: ignore[return-value]  # None is not among them
+
+    def _way(
+        self, node: Node, labels: Sequence[str], target: int, needed: Sequence[bool], where: str
+    ) -> tuple[Way, tuple[Slot, ...]]:
         signature = self.functions[node.op]
         check_arity(signature, len(node.inputs), len(node.outputs), where)
         bindings = {a.name: self._bound(a, labels) for a in node.attributes if a.name in signature.declared}
@@ -213,8 +226,8 @@ class _Specialisation:
             node = replace(node, inputs=inputs, attributes=attributes)
         if node.op in self._all.local:
             return [node]
-        if node.op == ("", "Constant", "") and any(slot is not None for slot in node.outputs[:1]):
-            self._constants[node.outputs[0]] = node
+        if node.op == ("", "Constant", ""):
+            self._constants.update((slot, node) for slot in node.outputs if slot is not None)
         return self._all.converter.converted(node, self._target, self._body, self._constants, self._name)
 
     def _inputs(self, node: Node) -> tuple[Slot | None, ...]:
