@@ -9,7 +9,6 @@ them, takes a training step if there is memory for that, and prints JSON.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -82,8 +81,13 @@ def in_form(path: Path, form: str) -> Path | onnx.ModelProto:
 
 def peak() -> float:
     """Return the most memory that this process had so far, in MiB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    return mebibytes_in("/proc/self/status", "VmHWM")
+
+
+def mebibytes_in(path: str, name: str) -> float:
+    """Return a number that Linux gives in KiB, in MiB."""
+    lines = Path(path).read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
 def forget_peak() -> None:
@@ -93,8 +97,7 @@ def forget_peak() -> None:
 
 def step(files: Artifacts, mebibytes: int, loss: str) -> float | None:
     """Load the artifacts and return the loss of one step, or None if there is no room for it."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
-    if free < 5 * mebibytes:
+    if mebibytes_in("/proc/meminfo", "MemAvailable") < 5 * mebibytes:
         return None
     from onnxruntime.training.api import CheckpointState, Module
 

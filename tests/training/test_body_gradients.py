@@ -82,6 +82,32 @@ def test_the_gradient_of_attention_by_einsum() -> None:
     assert_gradients(f"{header} <float[4] w = {{1, 2, 3, 1}}> {{ {nodes} }}", ["w"])
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("layer", "gates", "options"),
+    [("RNN", 1, ""), ("GRU", 3, ""), ("GRU", 3, ", linear_before_reset = 1"), ("LSTM", 4, "")],
+)
+def test_the_gradient_of_a_recurrent_layer(layer: str, gates: int, options: str, direction: str) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    random = np.random.default_rng(2)
+
+    def weight(name: str, *dims: int) -> str:
+        numbers = random.normal(scale=0.5, size=int(np.prod(dims))).round(3)
+        shape, data = ",".join(map(str, dims)), ", ".join(map(str, numbers.tolist()))
+        return f"float[{shape}] {name} = {{{data}}}"
+
+    sizes = [
+        ("w", count, gates * 3, 2),
+        ("r", count, gates * 3, 3),
+        ("b", count, gates * 6),
+        ("h", count, 2, 3),
+    ]
+    weights = ", ".join(weight(*size) for size in sizes)
+    header = '<ir_version: 8, opset_import: ["" : 17]> g (float[4,2,2] x) => (float[p,q,r,t] y)'
+    node = f'y = {layer} <hidden_size = 3, direction = "{direction}"{options}> (x, w, r, b, , h)'
+    assert_gradients(f"{header} <{weights}> {{ {node} }}", ["w", "r", "b", "h"])
+
+
 def assert_gradients(text: str, trained: list[str]) -> None:
     """Compare ONNX Runtime's gradients after preparing with differences before."""
     given = with_weights_as_inputs(onnx.parser.parse_model(text))
