@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import onnx
 import onnx.parser
 
-from onnx_inline.decompositions import elementwise, normalizations, products, rearrangements, reductions
+from onnx_inline.decompositions import (
+    elementwise,
+    normalizations,
+    products,
+    rearrangements,
+    recurrences,
+    reductions,
+)
 from onnx_inline.decompositions.call import Body, Call
 from onnx_inline.identifiers import OperatorId
 
@@ -20,6 +27,7 @@ _BODIES: Mapping[str, Body] = {
     **normalizations.BODIES,
     **products.BODIES,
     **rearrangements.BODIES,
+    **recurrences.BODIES,
 }
 
 
