@@ -112,7 +112,7 @@ def carries_over(op: OperatorId, attributes: Iterable[str], needs: int, has: int
 
 
 def _reduces_everything(node: onnx.NodeProto, attributes: list[str]) -> bool:
-    """Say whether a node reduces all axes: that is written alike in all versions, but old converters crash."""
+    """Say whether a node reduces all axes: written alike in all versions, and old converters crash on it."""
     return node.op_type.startswith("Reduce") and len(node.input) == 1 and set(attributes) <= {"keepdims"}
 
 
