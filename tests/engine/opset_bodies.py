@@ -166,7 +166,6 @@ BODIES: list[Row] = [
     (15, "float[3] x", "bool y", 'o = Optional(x) y = OptionalHasElement(o)'),
     (11, "float[3] x", "float[3] y", 's = SequenceConstruct(x,x) i = Constant<value = int64{1}>() y = SequenceAt(s,i)'),
     (11, "float[4,2] x", "float[2,2] y", 's = SplitToSequence(x) y = ConcatFromSequence<axis = 1>(s)'),
-    (23, "float[1,1,4,4] x", "float[1,1,4,4] y", 'y = Attention(x,x,x)'),
     (10, "float[3] x", "float[3] y", 'b = Constant<value = bool[3]{1,0,1}>() y = Where(b,x,x)'),
     (8, "float[1,3] x", "float[2,3] y", 's = Constant<value = int64[2]{2,3}>() y = Expand(x,s)'),
     (11, "float[3] x", "float[2] y", 'u,i,v,c = Unique(x) s = Constant<value = int64[1]{0}>() e = Constant<value = int64[1]{2}>() y = Slice(u,s,e)'),
