@@ -16,6 +16,7 @@ NAMES_IN_TEXT = not onnx.__version__.startswith("1.17.")
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "how many random models each property test tries"
     parser.addoption("--examples", type=int, default=200, help=help_text)
+    parser.addoption("--nightly", action="store_true", help="the large counts of tests/files: a night's work")
 
 
 def pytest_configure(config: pytest.Config) -> None:

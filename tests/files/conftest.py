@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from onnx_inline.files import reduction, skeleton
@@ -12,3 +16,17 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(skeleton, "WHOLE", 0)
         monkeypatch.setattr(reduction, "LARGE", 8)
     return str(request.param)
+
+
+@pytest.fixture
+def nightly(request: pytest.FixtureRequest) -> bool:
+    """Whether the large counts were asked for."""
+    return bool(request.config.getoption("--nightly"))
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder in which a sync costs nothing, where there is one, for tests that save a thousand times."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)

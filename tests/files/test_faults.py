@@ -3,138 +3,67 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from onnx_inline import load_proto, save_proto
-from onnx_inline.errors import FileError
-from onnx_inline.files import system
-from tests.files.models import WEIGHTS, external, model_with, names, values, weights, write_data, written
+from onnx_inline.errors import FileError, WriteError
+from onnx_inline.files import publish
+from tests.files.machine import LAYOUTS, Save, assert_tidy_after_the_next_save, prepared, state, watch
 
-#: the calls of a save that can fail; the others only look
-CALLS = [
-    "close",
-    "copy_file_range",
-    "create",
-    "duplicate",
-    "fstat",
-    "link",
-    "lstat",
-    "names_in",
-    "open_folder",
-    "open_read",
-    "read_at",
-    "rename",
-    "reserve",
-    "set_mode",
-    "stat",
-    "sync",
-    "sync_data",
-    "try_lock",
-    "unlink",
-    "write_all",
-]
-
-
-class Failing:
-    """Makes the k-th of all calls fail, before it does anything."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, make: Callable[[], BaseException]) -> None:
-        self.left, self.make, self.failed = at, make, ""
-        for name in CALLS:
-            monkeypatch.setattr(system, name, self.around(name, getattr(system, name)))
-
-    def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*args: Any, **options: Any) -> Any:
-            self.left -= 1
-            if not self.left:
-                self.failed = name
-                if name == "close":
-                    # a descriptor is closed even if that fails
-                    call(*args, **options)
-                raise self.make()
-            return call(*args, **options)
-
-        return wrapped
-
-
-def in_place(folder: Path) -> Callable[[], object]:
-    model = load_proto(folder / "m.onnx")
-    return lambda: save_proto(changed(model), folder / "m.onnx", external="inline")
-
-
-def new_pair(folder: Path) -> Callable[[], object]:
-    model = load_proto(folder / "m.onnx")
-    return lambda: save_proto(changed(model), folder / "m.onnx", external="copy")
-
-
-def same_name(folder: Path) -> Callable[[], object]:
-    model = load_proto(folder / "m.onnx")
-    return lambda: save_proto(
-        changed(model), folder / "m.onnx", external="copy", external_data="w.bin", size_threshold_bytes=1
-    )
-
-
-def kept(folder: Path) -> Callable[[], object]:
-    model = load_proto(folder / "m.onnx")
-    return lambda: save_proto(changed(model), folder / "m.onnx")
-
-
-LAYOUTS = [in_place, new_pair, same_name, kept]
-
-
-def changed(model: Any) -> Any:
-    """Return the model with other weights in it, to tell new from old."""
-    del model.graph.initializer[1:]
-    model.graph.initializer.append(weights("v", 2))
-    return model
-
-
-def old_pair(folder: Path) -> None:
-    folder.mkdir()
-    write_data(folder)
-    written(folder, model_with(external(), weights("v")))
-
-
-def state(folder: Path) -> str:
-    """Say which model is in a folder; it must be a whole one."""
-    assert np.array_equal(values(folder / "m.onnx"), WEIGHTS)
-    scale = values(folder / "m.onnx", "v") / np.maximum(WEIGHTS, 1e-9)
-    return "old" if scale[1, 2] == 1 else "new"
-
-
-FAULTS = {
-    "EIO": lambda: OSError(errno.EIO, "input/output error"),
-    "ENOSPC": lambda: OSError(errno.ENOSPC, "no space left on device"),
-    "EACCES": lambda: PermissionError(errno.EACCES, "permission denied"),
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    **{
+        name: lambda number=getattr(errno, name): OSError(number, os.strerror(number))
+        for name in ("EIO", "ENOSPC", "EDQUOT", "EACCES", "EINTR")
+    },
     "memory": MemoryError,
     "interrupt": KeyboardInterrupt,
 }
 
 
+class Failing:
+    """Makes the k-th of all calls fail, before it does anything; a descriptor is closed all the same."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int, make: Callable[[], BaseException]) -> None:
+        self.left, self.make, self.failed = at, make, ""
+        watch(patch, self.step)
+
+    def step(self, name: str, call: Callable[[], Any]) -> Any:
+        self.left -= 1
+        if self.left:
+            return call()
+        self.failed = name
+        if name == "close":
+            call()
+        raise self.make()
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
 def test_whichever_call_fails_one_whole_model_is_there(
-    tmp_path: Path, layout: Callable[[Path], Callable[[], object]], fault: str
+    quick_path: Path, layout: Callable[[Path], Save], fault: str, nightly: bool
 ) -> None:
-    for at in range(1, 1000):
-        folder = tmp_path / str(at)
-        old_pair(folder)
-        save = layout(folder)
+    """Each call fails with EIO; with each of the other faults every seventh, every one with ``--nightly``."""
+    failed = 0
+    step = 1 if nightly or fault == "EIO" else 7
+    for at in range(1 + list(FAULTS).index(fault) % step, 10_000, step):
+        folder = quick_path / str(at)
+        save = prepared(folder, layout)
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(publish, "_RESERVED_FROM", 0)
             failing = Failing(patch, at, FAULTS[fault])
             error = failure_of(save)
         if not failing.failed:
             break
+        failed += 1
         check(folder, error, f"{failing.failed} as call {at}: {error!r}")
-    assert at > 20
+    assert failed * step > 40
 
 
-def failure_of(save: Callable[[], object]) -> BaseException | None:
+def failure_of(save: Save) -> BaseException | None:
     try:
         save()
     except (FileError, KeyboardInterrupt) as error:
@@ -150,5 +79,67 @@ def check(folder: Path, error: BaseException | None, what: str) -> None:
         assert "m.onnx" in str(error), what
     elif error is None:
         assert found == "new", what
-    save_proto(model_with(weights("w"), weights("v", 2)), folder / "m.onnx")
-    assert [name for name in names(folder) if name not in ("m.onnx", "w.bin")] == [], what
+    assert_tidy_after_the_next_save(folder, what)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
+def test_writes_and_copies_that_stay_short_make_the_same_model(
+    quick_path: Path, layout: Callable[[Path], Save]
+) -> None:
+    """Each write takes five bytes, each copy too: as a kernel may when it is interrupted."""
+    save = prepared(quick_path / "short", layout)
+    with pytest.MonkeyPatch.context() as patch:
+        short(patch)
+        save()
+    prepared(quick_path / "plain", layout)()
+    assert (quick_path / "short" / "m.onnx").read_bytes() == (quick_path / "plain" / "m.onnx").read_bytes()
+    assert state(quick_path / "short") == "new"
+
+
+def short(patch: pytest.MonkeyPatch) -> None:
+    def step(name: str, call: Any) -> Any:
+        if name == "writev":
+            descriptor, buffers = call.args
+            return os.write(descriptor, b"".join(map(bytes, buffers))[:5])
+        if name == "copy_file_range":
+            source, target, length, offset = call.args
+            return os.copy_file_range(source, target, min(5, length), offset)
+        return call()
+
+    watch(patch, step)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
+def test_a_disk_that_stays_full_is_one_error(quick_path: Path, layout: Callable[[Path], Save]) -> None:
+    """From the k-th write on all of them fail, as on a full disk."""
+    for at in range(1, 100):
+        folder = quick_path / str(at)
+        save = prepared(folder, layout)
+        with pytest.MonkeyPatch.context() as patch:
+            full = Full(patch, at)
+            error = failure_of(save)
+        if not full.met:
+            break
+        found = state(folder)
+        assert found == ("old" if error else "new")
+        if error is not None:
+            assert isinstance(error, WriteError)
+            assert "No space left" in str(error)
+            assert "bytes are needed" in str(error)
+        assert_tidy_after_the_next_save(folder, f"from write {at} on")
+    assert at > 1
+
+
+class Full:
+    """Makes all calls that take space fail, from the k-th on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
+        self.left, self.met = at, False
+        watch(patch, self.step)
+
+    def step(self, name: str, call: Callable[[], Any]) -> Any:
+        self.left -= name in ("writev", "copy_file_range", "posix_fallocate")
+        if self.left > 0 or name not in ("writev", "copy_file_range", "posix_fallocate"):
+            return call()
+        self.met = True
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
