@@ -136,6 +136,9 @@ def prepare(
     if isinstance(model, onnx.ModelProto):
         # The engine says more clearly what is wrong with a function than what comes after.
         inline_proto.inline(shadow_of(model), Options(keep=keep))
+        if model.training_info:
+            # Training graphs call functions too, and no onnx_ir model holds them.
+            model = inline_proto.put_together(model, inline_proto.inline(model, Options(keep=keep)))
     steps: list[_Done] = []
 
     def transform(changed: ir.Model) -> bool:

@@ -30,11 +30,10 @@ def on_either(model: Any, transform: Callable[[ir.Model], bool]) -> Any:
     result = onnx.ModelProto()
     # Weights never go through onnx_ir: it works on a shadow, whose graph is put into the copy.
     changed = _as_ir(shadow_of(model))
-    if not transform(changed):
-        result.CopyFrom(model)
-        return result
+    modified = transform(changed)
     result.CopyFrom(model)
-    _put(result, ir.serde.serialize_model(changed))
+    if modified:
+        _put(result, ir.serde.serialize_model(changed))
     return result
 
 
@@ -56,7 +55,21 @@ def _put(result: onnx.ModelProto, changed: onnx.ModelProto) -> None:
     for field in ("node", "value_info", "output"):
         result.graph.ClearField(field)
         getattr(result.graph, field).extend(getattr(changed.graph, field))
-    for field in ("functions", "opset_import"):
+    imports = [*changed.opset_import, *_imports_of_training(result, changed)]
+    for field, entries in (("functions", changed.functions), ("opset_import", imports)):
         result.ClearField(field)
-        getattr(result, field).extend(getattr(changed, field))
+        getattr(result, field).extend(entries)
     result.ir_version = changed.ir_version
+
+
+def _imports_of_training(model: onnx.ModelProto, changed: onnx.ModelProto) -> list[onnx.OperatorSetIdProto]:
+    """Return the imports that only training graphs need, which no onnx_ir model holds."""
+    graphs = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    used = {node.domain for graph in graphs for node in graph.node}
+    kept = {entry.domain for entry in changed.opset_import}
+    # Copies: the field that they are in is going to be cleared.
+    return [
+        onnx.OperatorSetIdProto(domain=entry.domain, version=entry.version)
+        for entry in model.opset_import
+        if entry.domain in used - kept
+    ]

@@ -206,6 +206,18 @@ def test_training_mode_batch_normalization_is_not_touched() -> None:
     )
 
 
+def test_training_information_stays_and_its_calls_are_inlined() -> None:
+    before = model("a = m.Sigmoid (x, w) out_1 = Add (a, b)", more=FUNCTIONS)
+    before.opset_import.add(domain="ai.onnx.preview.training", version=1)
+    algorithm = before.training_info.add().algorithm
+    algorithm.name = "step"
+    algorithm.node.add(op_type="Sigmoid", domain="m", input=["w", "s"], output=["u"])
+    algorithm.node.add(op_type="Adam", domain="ai.onnx.preview.training", input=["u"], output=["v"])
+    after = prepare(before)
+    assert {node.op_type for node in after.training_info[0].algorithm.node} == {"Mul", "Softplus", "Adam"}
+    assert {entry.domain for entry in after.opset_import} == {"", "ai.onnx.preview.training"}
+
+
 def test_from_file_to_file(tmp_path: Path) -> None:
     source, made = tmp_path / "in.onnx", tmp_path / "out.onnx"
     before = model("a = m.Sigmoid (x, w) out_1 = Add (a, b)", more=FUNCTIONS)
