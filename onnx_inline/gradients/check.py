@@ -203,10 +203,7 @@ class _Check:
     def _collision(self, text: str, op: OperatorId) -> GradientFinding:
         blind = f"{self.target.name} does not look at domains"
         message = f"{text} would get the gradient of the operator {op.name}: {blind}"
-        # A function that is kept is known to the reader, perhaps by its full name: whoever keeps it says so.
-        kept = any(_id_of(function) == op for function in self.flat.functions.values())
-        cure = advice.for_collision(self.target.name)
-        return GradientFinding("collision", text, message, cure, blocks=not kept)
+        return GradientFinding("collision", text, message, advice.for_collision(self.target.name))
 
     # --------------------------------------------------------------------------- whole model
 
@@ -253,11 +250,6 @@ class _Check:
                 if name.endswith(suffix) and name[: -len(suffix)] in on_paths:
                     message = f"{name!r} is the name of the gradient of {name[: -len(suffix)]!r}"
                     yield GradientFinding("value-name", name, message, cure)
-
-
-def _id_of(function: ir.Function) -> OperatorId:
-    """Return the identifier that calls of a function use."""
-    return OperatorId(normalized_domain(function.domain), function.name, function.overload)
 
 
 def _clashes(node: ir.Node, value: ir.Value, count: int, trained: bool, rules: GradientRules) -> bool:

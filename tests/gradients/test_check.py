@@ -91,15 +91,6 @@ def test_a_function_that_bears_an_operators_name_is_a_collision() -> None:
     assert ("collision", "m::Sigmoid") in found(report)
 
 
-def test_a_kept_function_that_bears_an_operators_name_is_noted_but_does_not_block() -> None:
-    functions = function("Sigmoid (a) => (b)", "b = Sin (a)")
-    given = model("a = Mul (x, w) b = m.Sigmoid (a) y = Add (b, u)", functions)
-    report = check_gradients(given, keep=["m::Sigmoid"])
-    assert [(finding.kind, finding.blocks) for finding in report.findings if finding.kind == "collision"] == [
-        ("collision", False)
-    ]
-
-
 def test_a_custom_operator_that_bears_an_operators_name_is_a_collision() -> None:
     report = check_gradients(model("a = Mul (x, w) b = m.Sigmoid (a) y = Add (b, u)"))
     assert ("collision", "m::Sigmoid") in found(report)
