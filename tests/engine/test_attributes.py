@@ -187,7 +187,7 @@ def test_a_kept_function_keeps_its_references() -> None:
         {F} g <b> (v) => (r) {{ r = LeakyRelu <alpha: float = @b> (v) }}
         """,
         """
-        <ir_version: 10, opset_import: ["l" : 1]> main (float[2] x) => (float[2] y) {
+        <ir_version: 10, opset_import: ["" : 18, "l" : 1]> main (float[2] x) => (float[2] y) {
            y = l.k <a: float = 0.5> (x)
         }
         <
@@ -223,7 +223,7 @@ def test_a_default_is_not_lost_if_the_kept_function_has_its_own() -> None:
         {F} g <b: float = 0.125> (v) => (r) {{ r = LeakyRelu <alpha: float = @b> (v) }}
         """,
         """
-        <ir_version: 10, opset_import: ["l" : 1]> main (float[2] x) => (float[2] y) {
+        <ir_version: 10, opset_import: ["" : 18, "l" : 1]> main (float[2] x) => (float[2] y) {
            y = l.k (x)
         }
         <

@@ -152,7 +152,7 @@ def test_it_does_so_in_a_function_that_is_kept() -> None:
         else_branch = e () => (q) {{ q = LeakyRelu <alpha: float = @a> (v) }}> }}
         """,
         """
-        <ir_version: 10, opset_import: ["l" : 1]> main (float[2] x, bool c) => (float[2] y) {
+        <ir_version: 10, opset_import: ["" : 18, "l" : 1]> main (float[2] x, bool c) => (float[2] y) {
            y = l.k <a: float = 0.5> (x, c)
         }
         <
