@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -150,7 +150,7 @@ class _Planning:
     def plan(self) -> Plan:
         """Return the plan."""
         sites = self._sites()
-        imports = {owner: self._imports(number, sites[owner]) for number, owner in enumerate(self._owners)}
+        imports = self._imports(sites)
         report = self._report(sites, imports[None])
         return Plan(self._resolution, self._owners, sites, imports, report)
 
@@ -210,22 +210,25 @@ class _Planning:
                     target[domain] = max(version, target.get(domain, version))
         return target
 
-    def _imports(self, number: int, sites: Sequence[PlannedSite]) -> dict[str, int]:
-        """Return exactly the imports that an owner uses: its own in their order, then new ones by name."""
-        owner, target = self._owners[number], self._specialiser.targets[number]
-        used = self._own_domains(owner)
-        templates = {id(site.template): site.template for site in sites}
-        used |= {node.op.domain for t in templates.values() for node in all_nodes(t.nodes)}
-        own = self._view.imports(owner)
-        order = [*own, *sorted(used - own.keys())]
-        # A model must import something, even if no node is left.
-        return {d: target[d] for d in order if d in used and d in target} or own
+    def _imports(self, sites: Mapping[OperatorId | None, Sequence[PlannedSite]]) -> dict[Any, dict[str, int]]:
+        """Return exactly the imports that each owner uses: its own in their order, then new ones by name."""
+        used = {owner: self._used(owner, sites[owner]) for owner in self._owners}
+        # Runtimes read the bodies of functions at the version that the model imports.
+        kept = set().union(*(used[owner] for owner in self._owners if owner is not None))
+        used[None] |= kept & self._view.imports(None).keys()
+        return {
+            owner: _ordered(self._view.imports(owner), used[owner], self._specialiser.targets[number])
+            for number, owner in enumerate(self._owners)
+        }
 
-    def _own_domains(self, owner: OperatorId | None) -> set[str]:
-        gone = self._resolution.wanted
-        if owner is not None:
-            return set(self._view.survey(owner).domains(gone))
-        return {*self._view.main.domains(gone), *(kept.domain for kept in self._owners if kept)}
+    def _used(self, owner: OperatorId | None, sites: Sequence[PlannedSite]) -> set[str]:
+        """Return the domains of what an owner holds once all is stamped."""
+        survey = self._view.main if owner is None else self._view.survey(owner)
+        used = set(survey.domains(self._resolution.wanted))
+        if owner is None:
+            used.update(kept.domain for kept in self._owners if kept)
+        templates = {id(site.template): site.template for site in sites}
+        return used | {node.op.domain for t in templates.values() for node in all_nodes(t.nodes)}
 
     # -------------------------------------------------------------------------- report
 
@@ -254,3 +257,9 @@ class _Planning:
     def _left(self, main: Counter[OperatorId]) -> Iterable[LeftCalls]:
         for function, reason in sorted(self._resolution.left.items()):
             yield LeftCalls(str(function), main[function], reason)
+
+
+def _ordered(own: Mapping[str, int], used: Collection[str], target: Mapping[str, int]) -> dict[str, int]:
+    order = [*own, *sorted(set(used) - own.keys())]
+    # A model must import something, even if no node is left.
+    return {domain: target[domain] for domain in order if domain in used and domain in target} or dict(own)

@@ -51,7 +51,7 @@ class FoldModulesPass(ir.passes.InPlacePass):
 
     After::
 
-        <ir_version: 10, opset_import: ["m" : 1]>
+        <ir_version: 10, opset_import: ["" : 18, "m" : 1]>
         main (float[2] x) => (float[2] y) { ["top/block"] y = m.Block (x) }
         <domain: "m", opset_import: ["" : 18]>
         Block (a) => (c) { b = Relu (a) c = Neg (b) }
