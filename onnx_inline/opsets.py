@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
+import onnx.checker
 import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
@@ -121,12 +122,25 @@ def convert_node(
         raise NotConvertibleError(f"there is no converter for the domain {op.domain!r}")
     if _signature_in(op, needs) == _signature_in(op, has):
         return [node]
+    _refuse_malformed(node, needs)
     nodes = _with_converter(node, constants, needs, has)
     if op.name in ("Resize", "Upsample") and needs < 11 <= has:
         _sample_as_before(nodes, constants)
     for made in nodes:
         _refuse_foreign_attributes(made, has)
     return nodes
+
+
+def _refuse_malformed(node: onnx.NodeProto, version: int) -> None:
+    """Refuse what onnx's converter, which checks nothing, would crash on: missing inputs, odd attributes."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = onnx.IR_VERSION, {"": version}
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError as error:
+        raise NotConvertibleError(str(error).strip().splitlines()[0]) from error
+    if not any(node.output):
+        raise NotConvertibleError("it has no output")
 
 
 def _signature_in(op: OperatorId, version: int) -> tuple[object, ...] | None:

@@ -140,3 +140,13 @@ def test_a_conversion_that_would_compute_something_else_is_refused(
         <domain: "l", opset_import: ["" : {version}]> f (v, p) => ({outputs}) {{ {body} }}
         """
     assert why in refused(model)
+
+
+@pytest.mark.parametrize("body", ["r = Softmax ()", "r = Squeeze ()", "r = Clip (v, p, v, p)"])
+def test_a_node_that_the_native_converter_could_crash_on_is_refused(body: str) -> None:
+    model = f"""
+        <ir_version: 8, opset_import: ["" : 18, "l" : 1]>
+        main (float[2] v, float[2] p) => (float[2] r) {{ r = l.f (v, p) }}
+        <domain: "l", opset_import: ["" : 10]> f (v, p) => (r) {{ {body} }}
+        """
+    assert refused(model).startswith("OpsetConflictError: cannot inline l::f: operator ")
