@@ -46,6 +46,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 SLOW = (
     "properties/",
     "files/test_faults.py",
+    "files/test_kill.py",
+    "files/test_machine.py",
+    "files/test_power.py",
     "test_readme.py",
     "test_cli_bind.py",
     "test_cli_comparing.py",
