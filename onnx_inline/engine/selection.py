@@ -13,7 +13,7 @@ from onnx_inline.identifiers import OperatorId, normalized_domain
 
 #: one entry of ``only`` or ``keep``
 Pattern = str | tuple[str, str] | tuple[str, str, str] | Callable[[Any], bool]
-Patterns = Pattern | Iterable[Pattern] | None
+Patterns = str | Callable[[Any], bool] | Iterable[Pattern] | None
 
 
 @dataclass(frozen=True)

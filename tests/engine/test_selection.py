@@ -52,7 +52,6 @@ def left(**options: Any) -> list[str]:
         ({"only": []}, ["f", "f:v", "g", "linear"]),
         ({"keep": []}, []),
     ],
-    ids=str,
 )
 def test_what_is_chosen_goes_and_the_rest_stays(options: dict[str, Any], expected: list[str]) -> None:
     assert left(**options) == expected
