@@ -123,8 +123,9 @@ def settle(folder: str, name: str) -> bool:
     """Remove a data file that no model in its folder names any more; tell whether nothing is left to do."""
     path = os.path.join(folder, name)  # noqa: PTH118
     with contextlib.suppress(OSError):
-        if not users(folder, name):
-            pin_if_source(system.lstat(path))
+        status = publish.status_of(path)
+        if status is not None and not users(folder, name):
+            pin_if_source(status)
             system.unlink(path)
         return True
     return False

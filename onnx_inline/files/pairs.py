@@ -44,9 +44,10 @@ def commit(
                 publish_data()
                 if save.source is not None:
                     save.source.check_unchanged()
-                publish.replace(file.path, target.real)
-                file.settled = True
-                _finish(save, folder, alone, marks)
+                try:
+                    publish.replace(file.path, target.real)
+                finally:
+                    publish.tidy(lambda: _finish(file, target.folder, marks, alone))
     except BaseException:
         if not file.settled:
             undo()
@@ -66,15 +67,17 @@ def _marked(target: Target) -> Iterator[dict[str, Temporary]]:
         yield marks
 
 
-def _finish(save: Save, folder: str, alone: bool, marks: Mapping[str, Temporary]) -> None:
+def _finish(file: Temporary, folder: str, marks: Mapping[str, Temporary], alone: bool) -> None:
     """Do what follows a save that is done: whatever fails here makes it less durable or tidy, not undone."""
-    for mark in marks.values():
-        mark.settled = True
-    with contextlib.suppress(Exception):
-        publish.sync_folder(folder)
-    with contextlib.suppress(Exception):
-        for name in marks if alone else ():
-            marks[name].settled = not data_files.settle(save.target.folder, name)
+    # the disk is asked, for an interrupt may come between the step and its record
+    file.settled = file.is_gone()
+    if file.settled:
+        for mark in marks.values():
+            mark.settled = True
+        with contextlib.suppress(Exception):
+            publish.sync_folder(os.path.dirname(file.path))  # noqa: PTH120
+        for name, mark in marks.items() if alone else ():
+            mark.settled = not data_files.settle(folder, name)
 
 
 def write(save: Save, plan: Plan, layout: Layout, asked: str | None) -> str:
@@ -148,12 +151,11 @@ def _commit_with(name: str, save: Save, plan: Plan, data: Temporary) -> None:
         publish.sync_folder(save.target.folder)
 
     def undo() -> None:
-        with contextlib.suppress(Exception):
-            status = publish.status_of(path)
-            if status is not None and os.path.samestat(status, system.fstat(data.descriptor)):
-                publish.remove(path)
+        status = publish.status_of(path)
+        if status is not None and os.path.samestat(status, system.fstat(data.descriptor)):
+            system.unlink(path)
 
-    commit(save, save.encode(plan.layout(name)), publish_data, undo)
+    commit(save, save.encode(plan.layout(name)), publish_data, lambda: publish.tidy(undo))
 
 
 def _take_over(asked: str, first: str, size: int, save: Save, plan: Plan) -> str:

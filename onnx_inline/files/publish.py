@@ -122,16 +122,19 @@ class Temporary:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self.settled = self.settled or (self.descriptor >= 0 and self._is_gone())
-            if not self.settled:
-                remove(self.path)
+            tidy(self._remove)
         finally:
             descriptor, self.descriptor = self.descriptor, -1
             if descriptor >= 0:
                 with contextlib.suppress(Exception):
                     system.close(descriptor)
 
-    def _is_gone(self) -> bool:
+    def _remove(self) -> None:
+        self.settled = self.settled or (self.descriptor >= 0 and self.is_gone())
+        if not self.settled:
+            system.unlink(self.path)
+
+    def is_gone(self) -> bool:
         """Ask the disk whether the file lost its name; if it does not say, nothing may be undone."""
         try:
             return status_of(self.path) is None
@@ -139,10 +142,15 @@ class Temporary:
             return True
 
 
-def remove(path: str) -> None:
-    """Remove a name if it is there."""
-    with contextlib.suppress(Exception):
-        system.unlink(path)
+def tidy(step: Callable[[], object]) -> None:
+    """Do what should be done but need not; an interrupt on the way is passed on after a second attempt."""
+    try:
+        with contextlib.suppress(Exception):
+            step()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            step()
+        raise
 
 
 def write(pieces: Iterable[Piece], descriptor: int, size: int = 0) -> None:

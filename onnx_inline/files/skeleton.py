@@ -12,7 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
-from onnx_inline.errors import FileError, NotAModelError, TensorDataError
+from onnx_inline.errors import ExternalDataError, FileError, NotAModelError, TensorDataError
 from onnx_inline.files import forms, locations, system, tensors
 from onnx_inline.files.plain import PlainTensors
 from onnx_inline.files.reduction import Reduction
@@ -33,6 +33,8 @@ from onnx_inline.files.wire import WireError, fields
 WHOLE = 16 << 20
 #: how much of a file tells what else it is
 _MAGIC = 64
+#: how often a model is read again that another process replaced while it was read
+_ATTEMPTS = 100
 #: files up to this size are searched for the word that every reference to external data has
 _SEARCHED = 64 << 20
 #: the first bytes of what is often mistaken for a model, and what it is
@@ -143,15 +145,40 @@ def _foreign_reference(path: str, tensor: str = "") -> TensorDataError:
 
 
 def _read(path: str, external_root: str | None, form: str) -> Skeleton:
-    with _opened(path) as (descriptor, source):
-        model = _contents(descriptor, source, path, form)
-        source.check(descriptor)
-    check_complete(model, path)
-    folder = "." if path == "-" else path
-    identity = None if path == "-" else source.identity
-    around = locations.Folder.around(folder, identity, external_root)
-    _check_tensors(model, path, around)
-    return Skeleton(model, path, source, form, external=around.used)
+    """Read a model and look at its data files; again, if it was replaced meanwhile.
+
+    Else a save by another process could give us its new data for the old model.
+    """
+    for _ in range(_ATTEMPTS):
+        with _opened(path) as (descriptor, source):
+            model = _contents(descriptor, source, path, form)
+            source.check(descriptor)
+        check_complete(model, path)
+        folder = "." if path == "-" else path
+        identity = None if path == "-" else source.identity
+        around = locations.Folder.around(folder, identity, external_root)
+        fault = _fault(model, path, around)
+        if not (fault or around.used) or path == "-" or not _is_replaced(source):
+            if fault is not None:
+                raise fault
+            return Skeleton(model, path, source, form, external=around.used)
+    raise FileError("is replaced faster than it can be read", path=path, hint="try again later")
+
+
+def _fault(model: onnx.ModelProto, path: str, folder: locations.Folder) -> ExternalDataError | None:
+    """Return what is wrong with the data files, which may be that they belong to another model by now."""
+    try:
+        _check_tensors(model, path, folder)
+    except ExternalDataError as error:
+        return error
+    return None
+
+
+def _is_replaced(source: Source) -> bool:
+    try:
+        return Identity.of(system.lstat(source.path)) != source.identity
+    except OSError:
+        return True
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def nightly(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder in which a sync costs nothing, where there is one, for tests that save a thousand times."""
+    """Give a folder where a sync costs nothing, if there is one, to tests that save a thousand times."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""What the tests of faults share: saves of several kinds, and a stand-in for ``os`` in ``files/system.py``."""
+"""What the tests of faults share: saves of several kinds, and a stand-in for ``os`` in files/system.py."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from onnx_inline.files import system
 from tests.files.models import WEIGHTS, external, model_with, names, weights, write_data, written
 
 #: what system.py calls in ``os``; those that change something on the disk first
-CHANGING = (
-    "open writev write copy_file_range sendfile posix_fallocate fsync fdatasync replace link unlink fchmod".split()
-)
-LOOKING = "close dup fstat stat listdir pread".split()
+CHANGING = ["open", "writev", "write", "copy_file_range", "sendfile", "posix_fallocate"]
+CHANGING += ["fsync", "fdatasync", "replace", "link", "unlink", "fchmod"]
+LOOKING = ["close", "dup", "fstat", "stat", "listdir", "pread"]
 
 Step = Callable[[str, Callable[[], Any]], Any]
 Save = Callable[[], object]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,16 @@ from onnx_inline.errors import FileError, WriteError
 from onnx_inline.files import publish
 from tests.files.machine import LAYOUTS, Save, assert_tidy_after_the_next_save, prepared, state, watch
 
+ERRORS = ["EIO", "ENOSPC", "EDQUOT", "EACCES", "EINTR"]
+
+
+def refusal(name: str) -> OSError:
+    number = getattr(errno, name)
+    return OSError(number, os.strerror(number))
+
+
 FAULTS: dict[str, Callable[[], BaseException]] = {
-    **{
-        name: lambda number=getattr(errno, name): OSError(number, os.strerror(number))
-        for name in ("EIO", "ENOSPC", "EDQUOT", "EACCES", "EINTR")
-    },
+    **{name: partial(refusal, name) for name in ERRORS},
     "memory": MemoryError,
     "interrupt": KeyboardInterrupt,
 }
@@ -142,4 +148,4 @@ class Full:
         if self.left > 0 or name not in ("writev", "copy_file_range", "posix_fallocate"):
             return call()
         self.met = True
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise refusal("ENOSPC")
