@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 from collections.abc import Collection, Iterator
 
@@ -112,7 +113,8 @@ def clean(folders: Collection[str]) -> None:
 def _remove_if_abandoned(folder: str, path: str) -> None:
     with contextlib.suppress(OSError), publish.abandoned(path) as dead:
         if dead:
-            for name in system.names_in(folder):
+            # a mark may look dead before its writer has locked it: temporary files have locks of their own
+            for name in itertools.filterfalse(publish.is_temporary, system.names_in(folder)):
                 other = os.path.join(folder, name)  # noqa: PTH118
                 if publish.tag_of(system.lstat(other)) in path and not users(folder, name):
                     system.unlink(other)

@@ -30,9 +30,12 @@ class Save:
 
 
 def commit(
-    save: Save, pieces: list[Piece], publish_data: Callable[[], None], undo: Callable[[], None]
+    save: Save, pieces: list[Piece], publish_data: Callable[[bool], None], undo: Callable[[], None]
 ) -> None:
-    """Write the model file beside the target and rename it over it, or ``undo``."""
+    """Write the model file beside the target and rename it over it, or ``undo``.
+
+    ``publish_data`` is called just before, and told whether all other savers are kept out of the folder.
+    """
     target = save.target
     folder = os.path.dirname(target.real)  # noqa: PTH120
     file = Temporary(folder, target.mode, exact=target.old is not None)
@@ -41,7 +44,7 @@ def commit(
             publish.write(pieces, file.descriptor, sum(map(len, pieces)))
             system.sync(file.descriptor)
             with publish.exclusive(target.folder) as alone, _marked(target) as marks:
-                publish_data()
+                publish_data(alone)
                 if save.source is not None:
                     save.source.check_unchanged()
                 try:
@@ -140,13 +143,15 @@ def _commit_under(names: Iterable[str], save: Save, plan: Plan, data: Temporary)
             with contextlib.suppress(FileExistsError):
                 _commit_with(name, save, plan, data)
                 return name
-    raise ExternalDataError("its data file was created by somebody else just now", path=save.target.path)
+    raise ExternalDataError(
+        "its data file was created by somebody else just now", path=save.target.path, hint="try again"
+    )
 
 
 def _commit_with(name: str, save: Save, plan: Plan, data: Temporary) -> None:
     path = _in(save.target, name)
 
-    def publish_data() -> None:
+    def publish_data(_: bool) -> None:
         publish.rename_if_free(data.path, path)
         publish.sync_folder(save.target.folder)
 
@@ -166,11 +171,16 @@ def _take_over(asked: str, first: str, size: int, save: Save, plan: Plan) -> str
         publish.write([Range(data, 0, size)], copy.descriptor, size)
         system.sync(copy.descriptor)
         with Temporary(target.folder, tag=publish.tag_of(system.fstat(copy.descriptor))) as mark:
-            # if the second save fails, nobody names the copy: the mark stays and tells the next save
-            mark.settled = True
-            publish.replace(copy.path, _in(target, asked))
-            publish.sync_folder(target.folder)
-            commit(replace(save, source=None), save.encode(plan.layout(asked)), nothing, nothing)
+
+            def publish_data(alone: bool) -> None:
+                if not alone or data_files.users(target.folder, asked):
+                    raise FileError("another process saves there just now")
+                # if the second save fails, nobody names the copy: the mark stays and tells the next save
+                mark.settled = True
+                publish.replace(copy.path, _in(target, asked))
+                publish.sync_folder(target.folder)
+
+            commit(replace(save, source=None), save.encode(plan.layout(asked)), publish_data, nothing)
             mark.settled = False
     return asked
 
@@ -183,8 +193,8 @@ def _is_named(target: Target, name: str) -> bool:
     return bool(data_files.users(target.folder, name, without=target.real))
 
 
-def nothing() -> None:
-    """Undo what left no trace."""
+def nothing(_: bool = True) -> None:
+    """Publish no data; undo what left no trace."""
 
 
 def _in(target: Target, name: str) -> str:

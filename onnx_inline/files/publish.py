@@ -318,7 +318,12 @@ def replace(source: str, target: str) -> None:
 
 def litter(folder: str) -> list[str]:
     """Return the temporary files in a folder, whoever they belong to."""
-    return [os.path.join(folder, n) for n in system.names_in(folder) if _TEMPORARY.fullmatch(n)]  # noqa: PTH118
+    return [os.path.join(folder, name) for name in filter(is_temporary, system.names_in(folder))]  # noqa: PTH118
+
+
+def is_temporary(name: str) -> bool:
+    """Tell whether a name is one of a temporary file."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 @contextlib.contextmanager

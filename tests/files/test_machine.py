@@ -137,13 +137,16 @@ def test_a_limit_to_memory(quick_path: Path, external: bool, nightly: bool) -> N
 # ---- several processes
 
 
+#: why a data name cannot be had while others save under it
+RACES = ("holds the data", "does not use it", "created by somebody else")
+
+
 @needs_fork
 @pytest.mark.parametrize("name", [None, "w.bin"], ids=["free-name", "fixed-name"])
 def test_eight_writers(quick_path: Path, name: str | None) -> None:
     """Eight processes save 20 times each, all over the same pair: one whole model is left, and no litter."""
     folder = quick_path / "pair"
     old_pair(folder)
-    source = load_proto(folder / "m.onnx")
 
     def writer(scale: int) -> str:
         refused = 0
@@ -151,16 +154,16 @@ def test_eight_writers(quick_path: Path, name: str | None) -> None:
             try:
                 write_scaled(folder / "m.onnx", scale, external_data=name)
             except FileError as error:
-                if "holds the data" not in str(error) and "does not use it" not in str(error):
+                if not name or not any(reason in str(error) for reason in RACES):
                     raise
                 refused += 1
         return str(refused)
 
     children = [Child(lambda scale=scale: writer(scale)) for scale in range(1, 9)]
-    refused = [int(child.wait().text) for child in children]
-    assert name is not None or refused == [0] * 8
+    refused = [child.wait().text for child in children]
+    assert all(text.isdigit() for text in refused), refused
+    assert name is not None or refused == ["0"] * 8
     whole_scale(onnx.load(folder / "m.onnx"))
-    assert source.graph.initializer
     assert_tidy_after_the_next_save(folder, "after eight writers")
 
 
@@ -202,7 +205,8 @@ def test_readers_during_saves(
 ) -> None:
     """Two readers load without a pause during 50 saves (500 with ``--nightly``): no mixture, no fragment.
 
-    A reader that has read the old model may find that its data are gone: that is an error, and no mixture.
+    A reader that has read the old model may find that its data are gone: that is an error (onnx has three
+    kinds), and no mixture.
     onnx cannot notice that data under a fixed name were replaced after it read the model; we can.
     """
     path = quick_path / "m.onnx"
@@ -214,7 +218,7 @@ def test_readers_during_saves(
             try:
                 whole_scale(read(path))
                 loads += 1
-            except (FileNotFoundError, onnx.checker.ValidationError, SourceChangedError):
+            except (FileNotFoundError, onnx.checker.ValidationError, RuntimeError, SourceChangedError):
                 gone += 1
         return f"{loads} {gone}"
 
@@ -222,8 +226,9 @@ def test_readers_during_saves(
     for scale in range(1, 501 if nightly else 51):
         write_scaled(path, scale, f"{scale}.bin" if name == "free" else name)
     (quick_path / "stop").touch()
-    ended = [child.wait().text.split() for child in children]
-    loads, gone = (sum(int(text[at]) for text in ended) for at in (0, 1))
+    ended = [child.wait().text for child in children]
+    assert all(text.replace(" ", "").isdigit() for text in ended), ended
+    loads, gone = (sum(int(text.split()[at]) for text in ended) for at in (0, 1))
     assert loads > 10
     assert name is not None or gone == 0
 

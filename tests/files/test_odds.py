@@ -322,6 +322,27 @@ def test_a_temporary_file_taken_for_litter_is_made_again(
     assert names(tmp_path) == ["m.onnx"]
 
 
+def test_a_mark_that_is_not_locked_yet_does_not_cost_the_data_that_it_tells_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making a mark and locking it, another saver cleans up and takes it for that of a dead one."""
+    cleaned: list[str] = []
+
+    def create(path: str, mode: int) -> int:
+        descriptor = real(path, mode)
+        if os.path.basename(path).count("-") == 4 and not cleaned:
+            cleaned.append(path)
+            data_files.clean([str(tmp_path)])
+        return descriptor
+
+    real = system.create
+    monkeypatch.setattr(system, "create", create)
+    save_proto(model_with(weights()), tmp_path / "m.onnx", external_data="d", size_threshold_bytes=1)
+    assert cleaned
+    assert np.array_equal(values(tmp_path / "m.onnx"), WEIGHTS)
+    assert names(tmp_path) == ["d", "m.onnx"]
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO])
 def test_a_file_system_without_locks_will_do_and_one_that_fails_will_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
