@@ -123,6 +123,8 @@ def convert_node(
     if _signature_in(op, needs) == _signature_in(op, has):
         return [node]
     _refuse_malformed(node, needs)
+    if op.name == "Split" and needs < 18 <= has:
+        return _with_number_of_outputs(node, constants, needs)
     nodes = _with_converter(node, constants, needs, has)
     if op.name in ("Resize", "Upsample") and needs < 11 <= has:
         _sample_as_before(nodes, constants)
@@ -146,6 +148,28 @@ def _refuse_malformed(node: onnx.NodeProto, version: int) -> None:
 def _signature_in(op: OperatorId, version: int) -> tuple[object, ...] | None:
     schema = schema_of(op, version)
     return None if schema is None else _signature(schema)
+
+
+def _with_number_of_outputs(
+    node: onnx.NodeProto, constants: Sequence[onnx.NodeProto], needs: int
+) -> list[onnx.NodeProto]:
+    """Convert a Split from before 18, which has to say into how many parts unless it says how large they are.
+
+    onnx 1.17 crashes the process over this one.
+    """
+    nodes = [node] if needs >= 13 else _with_converter(node, constants, needs, 17)
+    made = [copy_of(old) for old in nodes]
+    for split in made:
+        if split.op_type == "Split" and not any(split.input[1:]):
+            split.attribute.append(onnx.helper.make_attribute("num_outputs", len(split.output)))
+    return made
+
+
+def copy_of(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a copy of a node."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
 
 
 def _with_converter(

@@ -244,5 +244,5 @@ def _described_value(value: ir.Value, why: str) -> UnboundInitializer:
     return UnboundInitializer(value.name or "", type_.name if type_ else None, dims, why)
 
 
-def _ir_dim(dim: int | ir.SymbolicDim) -> Dim:
+def _ir_dim(dim: int | ir.SymbolicDimProtocol) -> Dim:
     return dim if isinstance(dim, int) else dim.value

@@ -84,7 +84,8 @@ def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
 def _calls(model: ir.Model, level: int) -> dict[_Form, list[Stretch]]:
     """Return the calls at a level, those of one function that do the same together."""
     found: dict[_Form, list[Stretch]] = {}
-    for owner in (model.graph, *model.functions.values()):
+    owners: tuple[ir.Graph | ir.Function, ...] = (model.graph, *model.functions.values())
+    for owner in owners:
         for scope, around in _scopes(scope_of(owner), ()):
             for path, nodes in _members(scope, around, level).items():
                 if (one := stretch(scope, nodes, "/".join(site for site, _ in path))) is not None:

@@ -299,7 +299,7 @@ def table(rows: list[Row]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Measured by `python tests/benchmarks/run.py`, each line and its peer in one run, the best of several.",
+        "Measured by `python tests/benchmarks/run.py`, each line and its peer in one run, best of several.",
         f"Python {platform.python_version()}, {os.cpu_count()} cores, "
         + ", ".join(f"{name} {version(name)}" for name in ("onnx", "onnx_ir", "onnxscript"))
         + ".  The workload is a transformer whose modules are functions, 58 nodes a block once flat.",
