@@ -102,7 +102,7 @@ class FunctionCycleError(InvalidModelError):
     def __init__(self, cycle: Sequence[str]) -> None:
         self.cycle = tuple(cycle)
         super().__init__(
-            f"recursive functions cannot be inlined: the cycle is {' -> '.join(cycle)}; "
+            f"recursive functions cannot be inlined: the cycle is {_way(cycle)}; "
             "take one of its calls out, or keep these functions",
             function=cycle[0],
         )
@@ -335,6 +335,13 @@ class BindingError(ModelError):
             f"the weights do not fit the model; {'; '.join(parts)}; "
             "give what is missing and leave out the rest, or pass strict=False to bind what fits"
         )
+
+
+def _way(stops: Sequence[str], most: int = 12) -> str:
+    """Return a way as text; of a long one, its beginning and its end."""
+    if len(stops) > most:
+        stops = (*stops[: most - 1], f"({len(stops) - most} more)", stops[-1])
+    return " -> ".join(stops)
 
 
 def decimal(number: int) -> str:

@@ -31,7 +31,10 @@ def serialised(model: onnx.ModelProto) -> Iterator[bytes]:
     with lent(_memory(tensor) for tensor in large.values()) as stamps:
         data = whole(_detached(model, dict(zip(large, stamps, strict=True))))
         if data is None:
-            raise FileError("the model is larger than 2 GiB, even without its initializers")
+            raise FileError(
+                "the model is larger than 2 GiB, even without its initializers",
+                hint="load it with onnx_inline.load_proto, which leaves all large tensors in the file",
+            )
         yield data
 
 

@@ -71,7 +71,8 @@ class Plan:
             self.notes.append("the model is larger than 2 GiB; its weights are in a data file of their own")
         if layout.size > LIMIT:
             raise FileError(
-                f"{layout.size} bytes are more than a model file can have, 2 GiB, without its weights"
+                f"{layout.size} bytes are more than a model file can have, 2 GiB, without its weights",
+                hint="inline fewer functions, or split the model",
             )
         return layout
 

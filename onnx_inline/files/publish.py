@@ -104,7 +104,7 @@ class Temporary:
 
     def _created(self) -> bool:
         """Create and lock a file; False if, between the two, a clean-up took it for litter."""
-        self.path = os.path.join(self._folder, self._name())  # noqa: PTH118
+        self.path, self.settled = os.path.join(self._folder, self._name()), False  # noqa: PTH118
         try:
             self.descriptor = system.create(self.path, self._mode)
             if system.try_lock(self.descriptor) and system.fstat(self.descriptor).st_nlink:
@@ -249,7 +249,10 @@ def made(memory: Memory) -> bytes:
     """Return the data of a tensor in memory."""
     data = memory.produce()
     if len(data) != len(memory):
-        raise FileError(f"a tensor of {len(memory)} bytes gave {len(data)} when it was written")
+        raise FileError(
+            f"a tensor of {len(memory)} bytes gave {len(data)} when it was written",
+            hint="give it data that do not change while it is saved",
+        )
     return data
 
 

@@ -108,7 +108,10 @@ class Reduction:
         numbers = {number for number, *_ in data}
         if len(numbers) > 1:
             raise TensorDataError(
-                "its data are given in two fields at once", path=self._source.path, tensor=self._name(found)
+                "its data are given in two fields at once",
+                path=self._source.path,
+                tensor=self._name(found),
+                hint="export the model again",
             )
         if not numbers <= set(_ITEM_SIZE) or not data:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -27,12 +28,15 @@ from onnx_inline.files.sources import (
     stamp_text,
 )
 from onnx_inline.files.spool import spooled
+from onnx_inline.files.texts import check_texts
 from onnx_inline.files.wire import WireError, fields
 
 #: files up to this size are parsed whole; it keeps all of reading and writing one within 250 MB
 WHOLE = 16 << 20
 #: how much of a file tells what else it is
 _MAGIC = 64
+#: versions of operator sets are small numbers, which ONNX's own functions take as 32 bits
+_LARGEST_VERSION = (1 << 31) - 1
 #: how often a model is read again that another process replaced while it was read
 _ATTEMPTS = 100
 #: files up to this size are searched for the word that every reference to external data has
@@ -93,7 +97,9 @@ def read_skeleton(
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         number = getattr(error, "errno", None)
-        raise FileError(f"cannot be read: {reason}", path=name, errno=number) from error
+        raise FileError(
+            f"cannot be read: {reason}", path=name, hint="try again, or fetch the file again", errno=number
+        ) from error
     except MemoryError as error:
         raise FileError(
             "needs more memory than there is", path=name, hint="raise the memory limit"
@@ -154,6 +160,7 @@ def _read(path: str, external_root: str | None, form: str) -> Skeleton:
             model = _contents(descriptor, source, path, form)
             source.check(descriptor)
         check_complete(model, path)
+        check_texts(model, path)
         folder = "." if path == "-" else path
         identity = None if path == "-" else source.identity
         around = locations.Folder.around(folder, identity, external_root)
@@ -252,9 +259,15 @@ def check_complete(model: onnx.ModelProto, path: str) -> None:
     if used and not model.opset_import:
         raise NotAModelError("has nodes but no opset_import", path=path, field="opset_import", hint=hint)
     known = {entry.domain for entry in model.opset_import} | {function.domain for function in model.functions}
-    if lost := sorted(used - known - {"", "ai.onnx"}):
+    if lost := sorted(map(str, used - known - {"", "ai.onnx"})):
         message = f"uses the domain {lost[0]!r}, which no opset_import and no function introduces"
         raise NotAModelError(message, path=path, field="opset_import", hint=hint)
+    for entry in itertools.chain(
+        model.opset_import, *(function.opset_import for function in model.functions)
+    ):
+        if abs(entry.version) > _LARGEST_VERSION:
+            message = f"imports version {entry.version} of the domain {entry.domain!r}"
+            raise NotAModelError(message, path=path, field="opset_import", hint="export the model again")
 
 
 def _check_tensors(model: onnx.ModelProto, path: str, folder: locations.Folder) -> None:
@@ -295,7 +308,11 @@ def _check_entries(tensor: TensorProto, entries: dict[str, str], path: str) -> N
         raise _foreign_reference(path, tensor.name)
     if len(entries) != len(tensor.external_data):
         raise TensorDataError(
-            "an entry of external_data is there twice", path=path, tensor=tensor.name, field="external_data"
+            "an entry of external_data is there twice",
+            path=path,
+            tensor=tensor.name,
+            field="external_data",
+            hint="keep one of each key",
         )
     if tensor.HasField("raw_data") or tensors.typed_fields(tensor):
         raise TensorDataError(
@@ -303,4 +320,5 @@ def _check_entries(tensor: TensorProto, entries: dict[str, str], path: str) -> N
             path=path,
             tensor=tensor.name,
             field="external_data",
+            hint="remove one of them",
         )

@@ -407,3 +407,60 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 def test_a_name_with_control_characters_is_printed_harmlessly(tmp_path: Path) -> None:
     error = refused(written(tmp_path, model_with(external("../x", name="\x1b[31mred\n"))), ExternalDataError)
     assert "\\x1b[31mred\\n" in str(error)
+
+
+# ---- names
+
+
+def calling(name: str = "f", opset: int = 18) -> onnx.ModelProto:
+    """Return a model that calls a function of that name."""
+    opsets = [helper.make_opsetid("", opset)]
+    function = helper.make_function("d", name, ["a"], ["b"], [helper.make_node("Abs", ["a"], ["b"])], opsets)
+    model = model_with(functions=(function,))
+    model.graph.node.append(helper.make_node(name, ["x"], ["z"], domain="d"))
+    return model
+
+
+@pytest.mark.parametrize("place", ["function", "node", "input", "attribute", "graph input", "branch"])
+def test_a_name_that_is_no_text_is_refused_where_there_are_functions(tmp_path: Path, place: str) -> None:
+    mark, model = "QQQQ", calling()
+    branch = helper.make_graph(
+        [helper.make_node(mark if place == "branch" else "Abs", ["x"], ["o"])], "b", [], []
+    )
+    conditional = helper.make_node("If", ["x"], ["o"], then_branch=branch, else_branch=branch)
+    model.functions[0].node.append(conditional)
+    if place == "function":
+        model.functions[0].name = mark
+    elif place == "node":
+        model.graph.node[0].op_type = mark
+    elif place == "input":
+        model.functions[0].node[0].input[0] = mark
+    elif place == "attribute":
+        model.functions[0].node[0].attribute.add(name=mark, type=2, i=1)
+    elif place == "graph input":
+        model.graph.input[0].name = mark
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString().replace(b"QQQQ", b"Q\xff\xfeQ"))
+    error = refused(tmp_path / "m.onnx", NotAModelError, "no UTF-8 text", "Q\\xff\\xfeQ")
+    assert error.field
+
+
+def test_graphs_in_lists_are_looked_at_as_well(tmp_path: Path) -> None:
+    model = calling()
+    graphs = [helper.make_graph([helper.make_node("QQQQ", [], ["o"])], "b", [], [])]
+    model.graph.node[0].attribute.append(helper.make_attribute("graphs", graphs))
+    load_proto(written(tmp_path, model))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString().replace(b"QQQQ", b"Q\xff\xfeQ"))
+    refused(tmp_path / "m.onnx", NotAModelError, "NodeProto")
+
+
+def test_a_model_without_functions_is_copied_whatever_its_names_are(tmp_path: Path) -> None:
+    model = model_with(weights())
+    model.graph.node[0].name = "QQQQ"
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString().replace(b"QQQQ", b"Q\xff\xfeQ"))
+    assert load_proto(tmp_path / "m.onnx").graph.node[0].op_type == "Add"
+
+
+@pytest.mark.parametrize("version", [1 << 31, 1 << 40, -(1 << 63)])
+def test_a_version_that_no_operator_set_has_is_refused(tmp_path: Path, version: int) -> None:
+    error = refused(written(tmp_path, calling(opset=version)), NotAModelError, f"version {version}")
+    assert error.field == "opset_import"

@@ -330,7 +330,7 @@ def test_a_mark_that_is_not_locked_yet_does_not_cost_the_data_that_it_tells_of(
 
     def create(path: str, mode: int) -> int:
         descriptor = real(path, mode)
-        if os.path.basename(path).count("-") == 4 and not cleaned:
+        if Path(path).name.count("-") == 4 and not cleaned:
             cleaned.append(path)
             data_files.clean([str(tmp_path)])
         return descriptor
