@@ -123,8 +123,8 @@ def convert_node(
     if _signature_in(op, needs) == _signature_in(op, has):
         return [node]
     _refuse_malformed(node, needs)
-    if op.name == "Split" and needs < 18 <= has:
-        return _with_number_of_outputs(node, constants, needs)
+    if op.name == "Split" and needs < 18 and not _says_how_large(node):
+        return [_with_number_of_outputs(node) if has >= 18 else node]
     nodes = _with_converter(node, constants, needs, has)
     if op.name in ("Resize", "Upsample") and needs < 11 <= has:
         _sample_as_before(nodes, constants)
@@ -150,25 +150,18 @@ def _signature_in(op: OperatorId, version: int) -> tuple[object, ...] | None:
     return None if schema is None else _signature(schema)
 
 
-def _with_number_of_outputs(
-    node: onnx.NodeProto, constants: Sequence[onnx.NodeProto], needs: int
-) -> list[onnx.NodeProto]:
-    """Convert a Split from before 18, which has to say into how many parts unless it says how large they are.
+def _says_how_large(split: onnx.NodeProto) -> bool:
+    return any(split.input[1:]) or any(attribute.name == "split" for attribute in split.attribute)
 
-    onnx 1.17 crashes the process over this one.
+
+def _with_number_of_outputs(split: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a Split into equal parts as it has to be since 18, where it says into how many.
+
+    onnx's converter before 1.18 crashes the process over a Split that does not say how large its parts are.
     """
-    nodes = [node] if needs >= 13 else _with_converter(node, constants, needs, 17)
-    made = [copy_of(old) for old in nodes]
-    for split in made:
-        if split.op_type == "Split" and not any(split.input[1:]):
-            split.attribute.append(onnx.helper.make_attribute("num_outputs", len(split.output)))
-    return made
-
-
-def copy_of(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Return a copy of a node."""
     copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy.CopyFrom(split)
+    copy.attribute.append(onnx.helper.make_attribute("num_outputs", len(split.output)))
     return copy
 
 

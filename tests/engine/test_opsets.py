@@ -119,7 +119,7 @@ def test_what_no_converter_can_do_names_function_operator_and_both_versions() ->
 @pytest.mark.parametrize(
     ("version", "target", "body", "why"),
     [
-        (22, 18, "r = AveragePool <kernel_shape = [2, 2], dilations = [2, 2]> (v)", "no attribute dilations"),
+        (22, 18, "r = AveragePool <kernel_shape = [2, 2], dilations = [2, 2]> (v)", "no attribute dilations|No Adapter"),
         (19, 18, 'r = Pad <mode = "wrap"> (v, p)', "mode 'wrap' came with version 19"),
         (18, 16, 'r = ScatterND <reduction = "max"> (v, p, v)', "reduction 'max' came with version 18"),
         (13, 12, "r = Softmax <axis = 1> (v)", "flattened axes"),
@@ -139,7 +139,8 @@ def test_a_conversion_that_would_compute_something_else_is_refused(
         main (float[1,2,4,4] v, int64[8] p) => (float[1,2,4,4] r) {{ {outputs} = l.f (v, p) }}
         <domain: "l", opset_import: ["" : {version}]> f (v, p) => ({outputs}) {{ {body} }}
         """
-    assert why in refused(model)
+    said = refused(model)  # by onnx's converter itself if it is old
+    assert any(part in said for part in why.split("|"))
 
 
 @pytest.mark.parametrize("body", ["r = Softmax ()", "r = Squeeze ()", "r = Clip (v, p, v, p)"])
