@@ -27,6 +27,8 @@ from onnx_inline.verifier import check_structure
 #: says whether a model is good
 Predicate = Callable[[ir.Model], bool]
 
+_GOOD = "the model is good after the last pass"
+
 
 @dataclass(frozen=True)
 class BisectReport:
@@ -64,6 +66,11 @@ class BisectReport:
     failing: str = ""
     command: str = ""
     model: ir.Model | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def good(self) -> bool:
+        """Whether the model is good before the passes and after them."""
+        return self.reason == _GOOD
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain strings and numbers, without the model."""
@@ -154,7 +161,7 @@ class _Search:
             return "the model is bad before the first pass"
         self._bad, self._failure = self._after(0, len(self.chain))
         if self._failure == "":
-            return "the model is good after the last pass"
+            return _GOOD
         return None
 
     def report(self) -> BisectReport:

@@ -116,3 +116,27 @@ def test_names_in_comparisons_cannot_act_on_the_terminal(tmp_path: Path) -> None
         outcome = run(command, evil, plain)
         assert outcome.code in (0, 1)
         assert not set("\x1b\x07\u202e") & set(outcome.out + outcome.err)
+
+
+@pytest.mark.parametrize("tolerance", ["-1", "nan", "inf"])
+def test_a_tolerance_that_passes_everything_or_nothing_is_refused(source: Path, tolerance: str) -> None:
+    outcome = run("verify", source, source, "--rtol", tolerance)
+    assert outcome.code == 2
+    assert "is no tolerance; give a number, 0 or more" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"q": np.zeros(2, np.float32)}, "the model has no input 'q'; its inputs are x"),
+        ({}, "holds no array for the input 'x'"),
+        ({"x": np.zeros(2)}, "the array 'x' is float64, the input is float32"),
+    ],
+)
+def test_given_inputs_must_be_those_of_the_model(
+    source: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    given = source.with_name("given.npz")
+    np.savez(given, **arrays)
+    outcome = run("verify", source, source, "--input-data", given)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, f"error: {given}: {message}")

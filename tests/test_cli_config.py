@@ -58,6 +58,7 @@ def test_the_nearest_file_above_counts_and_our_own_before_pyproject(
         ("[inspect]\ndot = 'x'", "inspect has no option 'dot' that a file may set"),
         ("depth = ", "Invalid value"),
         ("inspect = 1", "inspect must be a table of options"),
+        ("[inspct]\ndepth = 1", "there is no command 'inspct' to set options of; did you mean inspect?"),
         ("depth = 'deep'", "Invalid value for '--depth'"),
     ],
 )

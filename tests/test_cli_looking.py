@@ -108,3 +108,15 @@ def test_a_hundred_gigabytes_of_weights_are_inspected_without_being_read(tmp_pat
     outcome = run("inspect", saved(tmp_path, proto))
     assert outcome.code == 0
     assert "100.0 GiB" in outcome.out.splitlines()[0]
+
+
+def test_json_and_a_drawing_cannot_both_have_stdout(tmp_path: Path) -> None:
+    outcome = run("inspect", saved(tmp_path), "--json", "--dot", "-")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: stdout holds the drawing, so the JSON needs a file: --report PATH")
+
+
+def test_every_pass_of_the_list_is_described_by_itself_and_not_by_its_base_class() -> None:
+    summaries = [entry["summary"] for entry in json.loads(run("passes", "--json").out)["passes"]]
+    assert len(summaries) == len(set(summaries))
+    assert not any(summary.startswith("A pass that") for summary in summaries)

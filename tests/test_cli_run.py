@@ -128,3 +128,14 @@ def test_bisect_keeps_an_existing_file(source: Path, capsys: pytest.CaptureFixtu
     assert main(["bisect", str(source), "--passes", "inline-functions", "-o", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     assert out.read_text() == "precious"
+
+
+def test_bisect_of_a_model_that_is_bad_already_does_not_say_yes(source: Path) -> None:
+    outcome = run("bisect", source, "--passes", "inline-functions", "--by", "false")
+    assert (outcome.code, outcome.out) == (1, "nothing found: the model is bad before the first pass\n")
+
+
+def test_a_pass_that_is_left_out_must_exist(source: Path) -> None:
+    outcome = run("run", source, "--passes", "inline-functions", "--skip", "xyz")
+    assert outcome.code == 2
+    assert outcome.err == "error: there is no pass 'xyz'\nhint: onnx-inline passes lists them\n"

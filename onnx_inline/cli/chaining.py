@@ -116,8 +116,8 @@ def bisect_command(
 ) -> int:
     """Find the pass of a chain, and the node within it, that first makes a model go wrong.
 
-    A command gets the path of a model at its end, or in place of {}.  The exit code is 1 if the model goes
-    wrong, and 0 if it does not.
+    A command gets the path of a model at its end, or in place of {}.  The exit code is 0 if the model is
+    good after the last pass, and 1 if it goes wrong or was bad before the first.
     """
     from onnx_inline.bisection import bisect, by_command
     from onnx_inline.files.lazy import load
@@ -130,7 +130,7 @@ def bisect_command(
     facts["pass"], facts["reproduce"] = facts.pop("pass_"), facts.pop("command")
     if not print_json("bisect", lambda: facts, json, report):
         settings().say(str(found))
-    return int(found.reproduced)
+    return int(not found.good)
 
 
 @click.command("passes", cls=Command, example="onnx-inline passes")

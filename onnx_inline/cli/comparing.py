@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,24 +27,55 @@ def numeric_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--input-data", metavar="F.npz", help="Use these inputs instead of generated ones."),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the generated inputs."),
-        click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance."),
-        click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance."),
-    ):
+        click.option("--atol", type=float, default=1e-5, show_default=True, callback=_tolerance,
+                     help="Absolute tolerance."),
+        click.option("--rtol", type=float, default=1e-4, show_default=True, callback=_tolerance,
+                     help="Relative tolerance."),
+    ):  # fmt: skip
         command = option(command)
     return command
 
 
-def given_inputs(input_data: str | None) -> dict[str, Any] | None:
-    """Return the arrays of an .npz file by input name, or None if none is given."""
+def _tolerance(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse what a comparison would never pass, or always."""
+    if not 0 <= value < math.inf:
+        raise click.BadParameter(f"{value} is no tolerance; give a number, 0 or more")
+    return value
+
+
+def given_inputs(input_data: str | None, model: onnx.ModelProto) -> dict[str, Any] | None:
+    """Return the arrays of an .npz file by input name, or None if none is given.
+
+    Raises:
+        click.UsageError: the file is no .npz file, or its arrays are not the model's inputs.
+    """
     if input_data is None:
         return None
     import numpy as np
 
     try:
         with np.load(input_data, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (ValueError, EOFError) as error:
-        raise click.UsageError(f"{input_data}: no .npz file of arrays: {error}") from error
+            found = dict(arrays)
+    except (ValueError, EOFError, AttributeError, TypeError) as error:
+        raise click.UsageError(f"{input_data}: no .npz file of arrays") from error
+    _refuse_other_inputs(input_data, found, model)
+    return found
+
+
+def _refuse_other_inputs(path: str, arrays: dict[str, Any], model: onnx.ModelProto) -> None:
+    import onnx
+
+    defaults = {weight.name for weight in model.graph.initializer}
+    inputs = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    listed = ", ".join(inputs)
+    if strange := sorted(arrays.keys() - inputs.keys()):
+        raise click.UsageError(f"{path}: the model has no input {strange[0]!r}; its inputs are {listed}")
+    if lacking := sorted(inputs.keys() - arrays.keys() - defaults):
+        raise click.UsageError(f"{path}: holds no array for the input {lacking[0]!r}")
+    for name, array in arrays.items():
+        wanted = onnx.helper.tensor_dtype_to_np_dtype(inputs[name]) if inputs[name] else array.dtype
+        if array.dtype != wanted and array.dtype.kind in "biufc" and wanted.kind in "biufc":
+            raise click.UsageError(f"{path}: the array {name!r} is {array.dtype}, the input is {wanted}")
 
 
 def check_numerically(before: onnx.ModelProto, after: onnx.ModelProto, numeric: dict[str, Any]) -> None:
@@ -54,7 +86,7 @@ def check_numerically(before: onnx.ModelProto, after: onnx.ModelProto, numeric: 
     """
     from onnx_inline.equivalence import verify
 
-    inputs = given_inputs(numeric["input_data"])
+    inputs = given_inputs(numeric["input_data"], before)
     tolerances = {name: numeric[name] for name in ("samples", "rtol", "atol", "seed")}
     found = replace(verify(before, after, inputs=inputs, **tolerances), a="before", b="after")
     if not settings().quiet or not found.same:
@@ -91,7 +123,8 @@ def verify_command(
     from onnx_inline.equivalence import verify
 
     models = [_loaded(path, input_format, external_root) for path in (first, second)]
-    found = verify(*models, inputs=given_inputs(input_data), engines=engines or _ENGINES, **numeric)
+    inputs = given_inputs(input_data, models[0])
+    found = verify(*models, inputs=inputs, engines=engines or _ENGINES, **numeric)
     found = replace(found, a=first, b=second)
     if not print_json("verify", found.to_dict, json, report):
         settings().say(str(found))

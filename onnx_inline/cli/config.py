@@ -34,12 +34,15 @@ def configured(
     which need only be options of some command.
 
     Raises:
-        click.UsageError: the file is no TOML, or has a key that no command knows.
+        click.UsageError: the file is no TOML, or has a key that no command knows, or a table for no command.
     """
     path = config_file(folder)
     if path is None:
         return {}
     table = _read(path)
+    tables = {key for key, value in table.items() if isinstance(value, dict)} - {command.name}
+    if tables:
+        _refuse_unknown_tables(path, tables, {str(other.name) for other in all_commands()})
     own = table.get(command.name or "", {})
     if not isinstance(own, dict):
         raise click.UsageError(f"{path}: {command.name} must be a table of options")
@@ -50,6 +53,14 @@ def configured(
         everywhere = {name for other in all_commands() for name, _ in _option_names(other)}
         _refuse_unknown(shared, everywhere, f"{path}: onnx-inline")
     return {names[key]: value for key, value in {**shared, **own}.items() if key in names}
+
+
+def _refuse_unknown_tables(path: Path, names: Iterable[str], commands: Collection[str]) -> None:
+    for name in sorted(names):
+        if name not in commands:
+            close = difflib.get_close_matches(name, commands, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"{path}: there is no command {name!r} to set options of{meant}")
 
 
 def _option_names(command: click.Command) -> Iterator[tuple[str, str]]:

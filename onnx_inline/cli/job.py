@@ -110,7 +110,7 @@ def reads_and_writes(command: Callable[..., Any], *, more: str | None = None) ->
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 INPUT_FORMAT: _Option = click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of IN; else its suffix says."
+    "--input-format", type=click.Choice(FORMATS), help="Format of IN; else by suffix, or onnx."
 )
 
 EXTERNAL_ROOT: _Option = click.option(
@@ -125,7 +125,8 @@ _OPTIONS: tuple[_Option, ...] = (
     click.option("--diff", is_flag=True, help="Write nothing; print what would change."),
     INPUT_FORMAT,
     click.option(
-        "--format", "output_format", type=click.Choice(FORMATS), help="Format of OUT; else its suffix says."
+        "--format", "output_format", type=click.Choice(FORMATS),
+        help="Format of OUT; else by suffix, or onnx.",
     ),
     click.option(
         "--external", type=click.Choice(EXTERNAL), help="What becomes of external data; else as OUT needs."
@@ -163,6 +164,8 @@ def refuse_to_overwrite(source: str, target: str | None, force: bool) -> None:
         return
     if Path(target).exists() and Path(source).exists() and Path(source).samefile(target):
         return
+    if Path(target).is_dir():
+        raise FileError("is a folder, not a file", path=target, hint="name a file to write")
     raise FileError("exists and is not the input", path=target, hint="--force writes over it")
 
 

@@ -52,6 +52,8 @@ def inspect_command(
 
     Weights are not read.  Without --json or --dot, a tree and the operators of the flat model are printed.
     """
+    if json and "-" in (dot, svg):
+        raise click.UsageError("stdout holds the drawing, so the JSON needs a file: --report PATH")
     from onnx_inline.files.skeleton import read_skeleton
     from onnx_inline.reports.hierarchy import read_hierarchy
 

@@ -41,7 +41,8 @@ def check_command(
 ) -> int:
     """Say what stands between a model and its reader, for example its gradient builder.
 
-    The model is judged as it is once its functions are inlined.  The exit code is 1 if anything blocks.
+    The model is judged as it is once its functions are inlined; a function that the reader does not take is
+    a finding too.  The exit code is 1 if anything blocks.
     """
     from onnx_inline.files.protos import load_proto
     from onnx_inline.gradients import check_gradients

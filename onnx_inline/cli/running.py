@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from onnx_inline.cli.settings import Settings
-from onnx_inline.errors import OnnxInlineError
+from onnx_inline.errors import OnnxInlineError, UnknownFunctionError, UnknownPassError
 from onnx_inline.reports.text import escaped
 
 NO, BAD_REQUEST, OUR_FAULT, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
@@ -80,7 +80,10 @@ def error_lines(error: BaseException) -> list[str]:
 
 def _message_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OnnxInlineError):
-        return _parted(str(error))
+        message, hint = _parted(str(error))
+        if library := _missing(error.__cause__):
+            return message, f"pip install {library}"
+        return message, hint or _WHERE_NAMES_ARE.get(type(error), "")
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "onnx-inline"
         return error.format_message(), f"see {path} --help"
@@ -99,11 +102,17 @@ def _message_and_hint(error: BaseException) -> tuple[str, str]:
     )
 
 
+#: What lists the names there are, for errors that know of none that is spelled alike.
+_WHERE_NAMES_ARE: dict[type[BaseException], str] = {
+    UnknownFunctionError: "onnx-inline inspect lists the functions of a model",
+    UnknownPassError: "onnx-inline passes lists them",
+}
+
 #: What may be missing from an installation that is whole.
 _OPTIONAL = ("onnxruntime", "onnxscript", "torch")
 
 
-def _missing(error: BaseException) -> str:
+def _missing(error: BaseException | None) -> str:
     """Return the optional library that is not installed, if that is what the error says."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return name if name in _OPTIONAL else ""

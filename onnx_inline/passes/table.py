@@ -79,8 +79,10 @@ class PassEntry:
         return options_of(self.load())
 
     def summary(self) -> str:
-        """Return the first line of the class's docstring."""
-        return (inspect.getdoc(self.load()) or "").partition("\n")[0]
+        """Return the first line of the class's docstring, or the name as a sentence."""
+        # inspect.getdoc would hand down what a base class says about passes in general.
+        own = self.load().__doc__ or self.name.replace("-", " ").capitalize() + "."
+        return inspect.cleandoc(own).partition("\n")[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry, with options and summary, as plain dictionaries, lists and strings."""
