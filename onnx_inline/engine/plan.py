@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from onnx_inline.engine.body import Node, Signature, all_nodes, nesting
+from onnx_inline.engine.body import Node, Reference, Signature, all_nodes, nesting
 from onnx_inline.engine.flatten import Flattener, Template
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.options import Options
@@ -191,6 +191,8 @@ class _Planning:
             node, labels, values = self._view.site(call, owner)
             needed = [slot is not None for slot in node.outputs]
             place = f"node {node.label or node.op.name!r}{where}"
+            if owner is None and node.attributes:
+                _refuse_references(node, place)
             way, arguments = self._specialiser.way(node, labels, number, needed, place)
             outputs = [values[slot] for slot in node.outputs if slot is not None]
             yield node, way, (*[values[slot] for slot in arguments], *outputs)
@@ -257,6 +259,18 @@ class _Planning:
     def _left(self, main: Counter[OperatorId]) -> Iterable[LeftCalls]:
         for function, reason in sorted(self._resolution.left.items()):
             yield LeftCalls(str(function), main[function], reason)
+
+
+def _refuse_references(node: Node, place: str) -> None:
+    """Raise if a call outside functions refers to an attribute of the function around it."""
+    for inner in all_nodes([node]):
+        for attribute in inner.attributes:
+            if isinstance(attribute, Reference):
+                raise InvalidModelError(
+                    f"{place}: attribute {attribute.name!r} of {inner.op} refers to the attribute "
+                    f"{attribute.ref!r} of a function, but the node is in none; give it a value",
+                    function=str(node.op),
+                )
 
 
 def _ordered(own: Mapping[str, int], used: Collection[str], target: Mapping[str, int]) -> dict[str, int]:

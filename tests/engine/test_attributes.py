@@ -237,3 +237,16 @@ def test_a_default_is_not_lost_if_the_kept_function_has_its_own() -> None:
         """,
         keep=[("l", "k")],
     )
+
+
+def test_a_call_in_the_graph_refers_to_no_attribute() -> None:
+    said = refused(
+        f"""
+        {MAIN} (float[2] x) => (float[2] y) {{ y = l.f <a: float = @b> (x) }}
+        {F} f <a> (v) => (r) {{ r = LeakyRelu <alpha: float = @a> (v) }}
+        """
+    )
+    assert said == (
+        "InvalidModelError: node 'f': attribute 'a' of l::f refers to the attribute 'b' of a function, "
+        "but the node is in none; give it a value"
+    )
