@@ -146,6 +146,13 @@ class Signature:
     body: Body
     source: Any
 
+    def nodes(self) -> Iterator[Node]:
+        """Yield every node that a call can bring: those of the body and of graphs that are defaults."""
+        yield from all_nodes(self.body.nodes)
+        for default in self.defaults.values():
+            if isinstance(default, Graphs):
+                yield from all_nodes(node for graph in default.graphs for node in graph.nodes)
+
 
 def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield the nodes and those in their subgraphs, outermost first."""

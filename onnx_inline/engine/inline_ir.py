@@ -16,7 +16,7 @@ from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
 from onnx_inline.engine.read_ir import IrForm, function_id, imports_of, operator_id, read_function, read_site
 from onnx_inline.engine.report import InlineReport
 from onnx_inline.engine.stamp_ir import IrStamper, copy_annotations
-from onnx_inline.engine.survey import Survey
+from onnx_inline.engine.survey import Survey, defined_twice
 from onnx_inline.engine.value_types import SMALL, Claim, agreed, claim
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -37,9 +37,14 @@ def inline(model: ir.Model, options: Options) -> InlineReport:
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """Yield the graphs in a node's attributes."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
+    """Return the graphs in a node's attributes."""
+    return graphs_in(node.attributes.values())
+
+
+def graphs_in(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
+    """Yield the graphs in attributes: a node's, or those that are a function's defaults."""
+    for attribute in attributes:
+        if attribute.is_ref() or attribute.value is None:
             continue
         if attribute.type == ir.AttributeType.GRAPH:
             yield attribute.as_graph()
@@ -54,7 +59,7 @@ class IrView:
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self.functions = {function_id(f): f for f in model.functions.values()}
+        self.functions = _functions(model)
         self.main = Survey("the graph")
         _survey_graph(self.main, model.graph, 0)
         self._surveys: dict[OperatorId, Survey] = {}
@@ -69,6 +74,8 @@ class IrView:
             self._surveys[owner] = survey = Survey(f"function {owner}")
             function = self.functions[owner]
             _survey_nodes(survey, function, _names(function.inputs), 0)
+            for graph in graphs_in(function.attributes.values()):
+                _survey_graph(survey, graph, 1)
         return self._surveys[owner]
 
     def read(self, function: ir.Function) -> Signature:
@@ -77,7 +84,13 @@ class IrView:
 
     def calls(self, owner: OperatorId | None, gone: Gone) -> Iterator[ir.Node]:
         """Yield the nodes that call functions that go."""
-        yield from calls_in(self._model.graph if owner is None else self.functions[owner], gone)
+        if owner is None:
+            yield from calls_in(self._model.graph, gone)
+            return
+        function = self.functions[owner]
+        yield from calls_in(function, gone)
+        for default in graphs_in(function.attributes.values()):
+            yield from calls_in(default, gone)
 
     def site(self, call: ir.Node, owner: OperatorId | None) -> tuple[Node, list[str], list[ir.Value]]:
         """Read a call."""
@@ -85,6 +98,15 @@ class IrView:
         sure = [attribute.name for attribute in attributes if attribute.value is not None]
         where = "the graph" if owner is None else f"function {owner}"
         return read_site(call, where, self.imports(owner), sure)
+
+
+def _functions(model: ir.Model) -> dict[OperatorId, ir.Function]:
+    functions: dict[OperatorId, ir.Function] = {}
+    for function in model.functions.values():
+        identifier = function_id(function)
+        if functions.setdefault(identifier, function) is not function:  # one in '', one in 'ai.onnx'
+            raise defined_twice(identifier)
+    return functions
 
 
 def calls_in(nodes: Iterable[ir.Node], gone: Gone) -> Iterator[ir.Node]:
@@ -133,7 +155,7 @@ def _carry_out(model: ir.Model, view: IrView, plan: Plan, options: Options) -> N
         survey = view.main if owner is None else view.survey(owner)
         if plan.sites[owner]:
             # The calls are listed first: replacing one changes what is being walked.
-            calls = list(calls_in(graph, plan.gone))
+            calls = list(view.calls(owner, plan.gone))
             replacing = _Replacing(graph, stamper, Namer(options, survey))
             replacing.replace(calls, plan.sites[owner])
             if owner is None:

@@ -17,9 +17,8 @@ from onnx_inline.engine.plan import Gone, Plan, PlannedSite, make_plan
 from onnx_inline.engine.read_proto import function_id, imports_of, operator_id, read_function, read_site
 from onnx_inline.engine.report import InlineReport
 from onnx_inline.engine.stamp_proto import ProtoStamper, length_delimited
-from onnx_inline.engine.survey import Survey
+from onnx_inline.engine.survey import Survey, defined_twice
 from onnx_inline.engine.value_types import Claim, agreed, claim, weightless
-from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
 Nodes = Sequence[onnx.NodeProto]
@@ -114,8 +113,13 @@ def _training_graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs in a node's attributes."""
-    for attribute in node.attribute:
+    """Return the graphs in a node's attributes."""
+    return graphs_in(node.attribute)
+
+
+def graphs_in(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs in attributes: a node's, or those that are a function's defaults."""
+    for attribute in attributes:
         if attribute.type in GRAPH_TYPES or attribute.type == 0:
             if attribute.HasField("g"):
                 yield attribute.g
@@ -149,6 +153,8 @@ class ProtoView:
             function = self.functions[owner]
             _survey_nodes(survey, function.node, list(function.input), 0)
             survey.values += [entry.name for entry in function.value_info]
+            for graph in graphs_in(function.attribute_proto):
+                _survey_graph(survey, graph, 1)
         return self._surveys[owner]
 
     def read(self, function: onnx.FunctionProto) -> Signature:
@@ -158,7 +164,10 @@ class ProtoView:
     def calls(self, owner: OperatorId | None, gone: Gone) -> Iterator[onnx.NodeProto]:
         """Yield the nodes that call functions that go."""
         if owner is not None:
-            yield from calls_in(self.functions[owner].node, gone)
+            function = self.functions[owner]
+            yield from calls_in(function.node, gone)
+            for default in graphs_in(function.attribute_proto):
+                yield from calls_in(default.node, gone)
             return
         for graph in (self._model.graph, *_training_graphs(self._model)):
             yield from calls_in(graph.node, gone)
@@ -187,10 +196,7 @@ def _functions(model: onnx.ModelProto) -> dict[OperatorId, onnx.FunctionProto]:
         identifier = function_id(function)
         known = functions.setdefault(identifier, function)
         if known is not function and known != function:
-            raise InvalidModelError(
-                f"function {identifier} is defined twice, with different bodies; rename or remove one",
-                function=str(identifier),
-            )
+            raise defined_twice(identifier)
     return functions
 
 
@@ -277,11 +283,15 @@ class _Writing:
     def _rewritten(self, node: onnx.NodeProto) -> onnx.NodeProto:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        self._depth += 1
-        for old, new in zip(subgraphs(node), subgraphs(copy), strict=True):
-            _replace_nodes(new, self.chunks(old.node))
-        self._depth -= 1
+        self.replace(subgraphs(node), subgraphs(copy))
         return copy
+
+    def replace(self, olds: Iterable[onnx.GraphProto], copies: Iterable[onnx.GraphProto]) -> None:
+        """Write the nodes of nested graphs into copies of these."""
+        self._depth += 1
+        for old, copy in zip(olds, copies, strict=True):
+            _replace_nodes(copy, self.chunks(old.node))
+        self._depth -= 1
 
 
 def _kept(
@@ -297,5 +307,6 @@ def _kept(
     _replace_nodes(graph, writing.chunks(function.node))
     del copy.node[:]
     copy.node.extend(graph.node)
+    writing.replace(graphs_in(function.attribute_proto), graphs_in(copy.attribute_proto))
     _replace_imports(copy, plan.imports[owner])
     return copy

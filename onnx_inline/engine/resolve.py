@@ -106,7 +106,7 @@ class Resolver:
             identifier = pending.pop()
             if identifier not in found:
                 found[identifier] = signature = self.signature(identifier)
-                pending.extend(node.op for node in all_nodes(signature.body.nodes) if node.op in wanted)
+                pending.extend(node.op for node in signature.nodes() if node.op in wanted)
         return found
 
     def _pure(
@@ -158,7 +158,7 @@ class Resolver:
 def _order(functions: Mapping[OperatorId, Signature]) -> list[OperatorId]:
     """Return the functions, callees first."""
     graph = {
-        identifier: [node.op for node in all_nodes(signature.body.nodes) if node.op in functions]
+        identifier: [node.op for node in signature.nodes() if node.op in functions]
         for identifier, signature in functions.items()
     }
     try:

@@ -66,3 +66,11 @@ class Survey:
     def error(self, message: str) -> InvalidModelError:
         """Return an error about what is being looked over."""
         return InvalidModelError(f"{self.where}: {message}")
+
+
+def defined_twice(identifier: OperatorId) -> InvalidModelError:
+    """Return an error about two functions that have one identifier."""
+    return InvalidModelError(
+        f"function {identifier} is defined twice, with different bodies; rename or remove one",
+        function=str(identifier),
+    )

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from tests.engine.both_forms import FLAT, MAIN, F, assert_inlines
+import onnx_inline
+from tests.engine.both_forms import FLAT, MAIN, F, assert_inlines, in_ir, parsed, refused
 
 
 def test_a_graph_may_be_given() -> None:
@@ -271,3 +272,48 @@ def test_what_a_branch_does_not_need_is_not_computed() -> None:
         }}
         """,
     )
+
+
+#: a function with a graph as default, in which another function is called
+BY_DEFAULT = f"""
+    {F} f <body: graph = b () => (float[2] o) <float[2] x = {{1, 2}}> {{ o = l.g (x) }}> (v, c) => (r) {{ r = If (c) <then_branch: graph = @body,
+    else_branch = e () => (float[2] q) {{ q = Identity (v) }}> }}
+    {F} g (v) => (r) {{ t = Neg (v) r = Exp (t) }}
+"""
+
+
+def test_a_call_in_a_graph_that_is_a_default_goes() -> None:
+    assert_inlines(
+        f"""
+        {MAIN} (float[2] v, bool c) => (float[2] y) {{ x = Abs (v) y = l.f (x, c) }}
+        {BY_DEFAULT}
+        """,
+        f"""
+        {FLAT} (float[2] v, bool c) => (float[2] y) {{
+           x = Abs (v)
+           ["f/If"] y = If (c) <then_branch: graph = b () => (float[2] "f/o")
+              <float[2] "f/x" = {{1,2}}>
+           {{
+              ["f/g/Neg"] "f/g/t" = Neg ("f/x")
+              ["f/g/Exp"] "f/o" = Exp ("f/g/t")
+           }}, else_branch: graph = e () => (float[2] "f/q") {{
+              ["f/Identity"] "f/q" = Identity (x)
+           }}>
+        }}
+        """,
+    )
+
+
+def test_a_call_in_the_default_of_a_kept_function_goes() -> None:
+    model = parsed(f"{MAIN} (float[2] v, bool c) => (float[2] y) {{ y = l.f (v, c) }} {BY_DEFAULT}")
+    flat = onnx_inline.inline_functions(model, keep=[("l", "f")])
+    for result in (flat, in_ir(model, keep=[("l", "f")])[0]):
+        (function,) = result.functions
+        assert [node.op_type for node in function.attribute_proto[0].g.node] == ["Neg", "Exp"]
+
+
+def test_functions_may_not_go_in_a_circle_through_a_default() -> None:
+    text = f"{MAIN} (float[2] v, bool c) => (float[2] y) {{ y = l.f (v, c) }} {BY_DEFAULT}"
+    assert refused(
+        text.replace("t = Neg (v) r = Exp (t)", "c = Constant <value = bool {1}> () r = l.f (v, c)")
+    ).startswith("FunctionCycleError: recursive functions cannot be inlined: the cycle is l::")

@@ -189,3 +189,16 @@ def test_only_the_imports_that_are_used_are_left() -> None:
         }
         """,
     )
+
+
+def test_one_name_in_both_spellings_of_the_default_domain_is_defined_twice() -> None:
+    said = refused(
+        """
+        <ir_version: 10, opset_import: ["" : 18]> main (float[2] x) => (float[2] y) { y = Own (x) }
+        <domain: "ai.onnx", opset_import: ["" : 18]> Own (v) => (r) { r = Neg (v) }
+        <domain: "", opset_import: ["" : 18]> Own (v) => (r) { r = Exp (v) }
+        """
+    )
+    assert said == (
+        "InvalidModelError: function Own is defined twice, with different bodies; rename or remove one"
+    )
