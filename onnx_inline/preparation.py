@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import onnx
 import onnx_ir as ir
@@ -31,6 +31,8 @@ from onnx_inline.targets import Target, load_target
 
 if TYPE_CHECKING:
     from onnx_inline.files.plan import External
+
+AnyModel = TypeVar("AnyModel", onnx.ModelProto, ir.Model)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,54 @@ class PrepareReport:
         if self.cleaned:
             parts.append(f"cleaned: {', '.join(self.cleaned)}")
         return "\n".join([str(self.check), *parts])
+
+
+@overload
+def prepare(
+    model: AnyModel,
+    target: str | os.PathLike[str] | Target = ...,
+    *,
+    keep: Patterns = ...,
+    trainable: Sequence[str] | None = ...,
+    output_names: Sequence[str] | None = ...,
+    with_report: Literal[False] = ...,
+) -> AnyModel: ...
+
+
+@overload
+def prepare(
+    model: str | os.PathLike[str],
+    target: str | os.PathLike[str] | Target = ...,
+    *,
+    keep: Patterns = ...,
+    trainable: Sequence[str] | None = ...,
+    output_names: Sequence[str] | None = ...,
+    with_report: Literal[False] = ...,
+) -> onnx.ModelProto: ...
+
+
+@overload
+def prepare(
+    model: AnyModel,
+    target: str | os.PathLike[str] | Target = ...,
+    *,
+    keep: Patterns = ...,
+    trainable: Sequence[str] | None = ...,
+    output_names: Sequence[str] | None = ...,
+    with_report: Literal[True],
+) -> tuple[AnyModel, PrepareReport]: ...
+
+
+@overload
+def prepare(
+    model: str | os.PathLike[str],
+    target: str | os.PathLike[str] | Target = ...,
+    *,
+    keep: Patterns = ...,
+    trainable: Sequence[str] | None = ...,
+    output_names: Sequence[str] | None = ...,
+    with_report: Literal[True],
+) -> tuple[onnx.ModelProto, PrepareReport]: ...
 
 
 def prepare(

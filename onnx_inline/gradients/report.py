@@ -83,6 +83,7 @@ class GradientReport:
         if self.ok:
             head = f"ready for {self.target}: {what}"
         else:
-            head = f"not ready for {self.target}: {len(self.blocking):,} things block; {what}"
+            things = "1 thing blocks" if len(self.blocking) == 1 else f"{len(self.blocking):,} things block"
+            head = f"not ready for {self.target}: {things}; {what}"
         lines = [f"  {'' if finding.blocks else 'note: '}{finding}" for finding in self.findings]
         return "\n".join([head, *lines])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
 import onnx
 import onnx.defs
@@ -119,6 +119,26 @@ class DecomposeOperatorsPass(ir.passes.InPlacePass):
         expander.run(model, refuse=lambda left: _refuse(left, named))
         report = _report(expander)
         return DecomposePassResult(model, report.modified, report)
+
+
+@overload
+def decompose_operators(
+    model: AnyModel,
+    *,
+    target: str | Target | None = ...,
+    operators: Iterable[Operator] | None = ...,
+    with_report: Literal[False] = ...,
+) -> AnyModel: ...
+
+
+@overload
+def decompose_operators(
+    model: AnyModel,
+    *,
+    target: str | Target | None = ...,
+    operators: Iterable[Operator] | None = ...,
+    with_report: Literal[True],
+) -> tuple[AnyModel, DecomposeReport]: ...
 
 
 def decompose_operators(
