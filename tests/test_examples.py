@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -17,7 +18,12 @@ import pytest
 import onnx_inline.passes
 from tests.helpers import assert_transforms
 
-MODULES = ["onnx_inline.api", "onnx_inline.names"]
+PACKAGE = Path(onnx_inline.__file__).parent
+MODULES = [
+    ".".join(("onnx_inline", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if re.search(r"^ +>>> ", path.read_text(encoding="utf-8"), re.M) and "integrations" not in path.parts
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -20,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, one of those in this module's docstring.
 
     Example:
-        >>> main(["--version"])  # doctest: +SKIP
-        0
+        >>> main(["inline", "no-such-file.onnx"])
+        2
     """
     from onnx_inline.cli.running import run
 
