@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from onnx_inline.engine.body import Graphs, Node, Slot, Subgraph
+from onnx_inline.engine.body import Graphs, Node, Slot, Subgraph, all_nodes
+from onnx_inline.identifiers import OperatorId
+from onnx_inline.opsets import STANDARD_DOMAINS
 
 
 def live_nodes(nodes: list[Node], needed: set[Slot], is_pure: Callable[[Node], bool]) -> list[Node]:
@@ -34,3 +36,14 @@ def _with_live_graphs(node: Node, needed: set[Slot], is_pure: Callable[[Node], b
             for a in node.attributes
         ),
     )
+
+
+def is_pure(node: Node, local: Collection[OperatorId], pure: Collection[OperatorId]) -> bool:
+    """Say whether a node does nothing but compute its outputs, given which local functions are pure."""
+    # A function may compute the graphs that its call hands on, so they count for calls as well.
+    return all(is_pure_operator(inner.op, local, pure) for inner in all_nodes([node]))
+
+
+def is_pure_operator(op: OperatorId, local: Collection[OperatorId], pure: Collection[OperatorId]) -> bool:
+    """Say the same of an operator, the graphs given to it excepted."""
+    return op in pure if op in local else op.domain in STANDARD_DOMAINS

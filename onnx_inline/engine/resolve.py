@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_inline.engine.body import Node, Signature, all_nodes
-from onnx_inline.engine.liveness import live_nodes
+from onnx_inline.engine.liveness import is_pure, is_pure_operator, live_nodes
 from onnx_inline.engine.selection import Patterns, Selection, select
-from onnx_inline.engine.specialise import is_pure
 from onnx_inline.errors import FunctionCycleError, InvalidModelError, ModelTooLargeError
 from onnx_inline.identifiers import OperatorId
 
@@ -114,7 +113,7 @@ class Resolver:
     ) -> frozenset[OperatorId]:
         pure: set[OperatorId] = set()
         for identifier in order:
-            if all(is_pure(node, self.functions, pure) for node in functions[identifier].body.nodes):
+            if all(is_pure_operator(n.op, self.functions, pure) for n in functions[identifier].nodes()):
                 pure.add(identifier)
         return frozenset(pure)
 

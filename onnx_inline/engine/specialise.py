@@ -32,11 +32,11 @@ from onnx_inline.engine.body import (
 )
 from onnx_inline.engine.conversion import Converter
 from onnx_inline.engine.form import Form
-from onnx_inline.engine.liveness import live_nodes
+from onnx_inline.engine.liveness import is_pure, live_nodes
 from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
 from onnx_inline.errors import CallSiteError, InvalidModelError, ModelTooLargeError
 from onnx_inline.identifiers import OperatorId
-from onnx_inline.opsets import STANDARD_DOMAINS, input_is_required, schema_of
+from onnx_inline.opsets import input_is_required, schema_of
 
 IDENTITY = OperatorId("", "Identity")
 
@@ -171,15 +171,6 @@ def check_arity(signature: Signature, inputs: int, outputs: int, where: str) -> 
                 function=str(signature.id),
                 site=where,
             )
-
-
-def is_pure(node: Node, local: Collection[OperatorId], pure: Collection[OperatorId]) -> bool:
-    """Say whether a node does nothing but compute its outputs, given which local functions are pure."""
-    if node.op in local:
-        return node.op in pure
-    return node.op.domain in STANDARD_DOMAINS and all(
-        is_pure(inner, local, pure) for graph in node.subgraphs() for inner in graph.nodes
-    )
 
 
 def _closures(bindings: Mapping[str, Binding]) -> Iterator[Closure]:

@@ -317,3 +317,23 @@ def test_functions_may_not_go_in_a_circle_through_a_default() -> None:
     assert refused(
         text.replace("t = Neg (v) r = Exp (t)", "c = Constant <value = bool {1}> () r = l.f (v, c)")
     ).startswith("FunctionCycleError: recursive functions cannot be inlined: the cycle is l::")
+
+
+def test_a_call_that_hands_on_an_effect_is_not_dropped() -> None:
+    assert_inlines(
+        f"""
+        <ir_version: 10, opset_import: ["" : 18, "l" : 1, "own" : 1]> main (float[2] x, bool c) => (float[2] y) {{ y = l.f (x, c) }}
+        <domain: "l", opset_import: ["" : 18, "l" : 1, "own" : 1]> f (v, c) => (r) {{ unused = l.g <body = b () => (float[2] o) {{ o = own.Print (v) }}> (v, c) r = Neg (v) }}
+        {F} g <body> (v, c) => (r) {{ r = If (c) <then_branch: graph = @body, else_branch = e () => (q) {{ q = Abs (v) }}> }}
+        """,
+        """
+        <ir_version: 10, opset_import: ["" : 18, "own" : 1]> main (float[2] x, bool c) => (float[2] y) {
+           ["f/g/If"] "f/g/r" = If (c) <then_branch: graph = b () => (float[2] "f/g/o") {
+              ["f/g/Print"] "f/g/o" = own.Print (x)
+           }, else_branch: graph = e () => ( "f/g/q") {
+              ["f/g/Abs"] "f/g/q" = Abs (x)
+           }>
+           ["f/Neg"] y = Neg (x)
+        }
+        """,
+    )
