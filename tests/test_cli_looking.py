@@ -120,3 +120,8 @@ def test_every_pass_of_the_list_is_described_by_itself_and_not_by_its_base_class
     summaries = [entry["summary"] for entry in json.loads(run("passes", "--json").out)["passes"]]
     assert len(summaries) == len(set(summaries))
     assert not any(summary.startswith("A pass that") for summary in summaries)
+
+
+def test_a_quiet_check_answers_by_its_exit_code_alone(tmp_path: Path) -> None:
+    outcome = run("check", saved(tmp_path, model(UNTRAINABLE)), "-q")
+    assert (outcome.code, outcome.out, outcome.err) == (1, "", "")

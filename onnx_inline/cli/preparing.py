@@ -52,7 +52,7 @@ def check_command(
     found = check_gradients(proto, target, trainable or None, outputs=loss or None, keep=keep or None)
     if not print_json("check", lambda: {"model": model, **found.to_dict()}, json, report):
         settings().say(answer(found))
-        if found.findings:
+        if found.findings and not settings().quiet:
             settings().result(findings_table(found))
     return int(not found.ok)
 

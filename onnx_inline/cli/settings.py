@@ -99,7 +99,7 @@ def common_options() -> list[click.Option]:
     """Return the options that every command has."""
     hidden: dict[str, Any] = {"expose_value": False, "callback": _store}
     return [
-        click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.", **hidden),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print errors, and lists asked for.", **hidden),
         click.Option(["-v", "--verbose"], count=True, help="Print more; twice: log each step.", **hidden),
         click.Option(["--no-color"], is_flag=True, help="No colours, as with NO_COLOR set.", **hidden),
         click.Option(["--no-progress"], is_flag=True, help="No progress bar, even on a terminal.", **hidden),
