@@ -10,7 +10,7 @@ import pytest
 from cli_helpers import run, saved
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-ROWS = {command: rest for command, rest in re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.M)}
+ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.M))
 EVERYWHERE = {"schema_version", "onnx_inline", "command", "source", "target"}
 
 COMMANDS = {
