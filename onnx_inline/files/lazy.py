@@ -19,6 +19,7 @@ from onnx_inline.files import system, tensors
 from onnx_inline.files.locations import Folder
 from onnx_inline.files.messages import Tensor
 from onnx_inline.files.plan import External
+from onnx_inline.files.protos import located
 from onnx_inline.files.reduction import LARGE
 from onnx_inline.files.skeleton import read_skeleton
 from onnx_inline.files.sources import STAMP_KEY, Memory, Source, Stamp, lent, read_stamp, stamp_text
@@ -245,7 +246,7 @@ def save(
     with _serialised(model) as proto:
         return write_model(
             path,
-            proto,
+            located(proto, os.fspath(path), external),
             external_data=external_data,
             size_threshold_bytes=size_threshold_bytes,
             external=external,

@@ -93,7 +93,7 @@ def save_proto(
     require_bound(model)
     return write_model(
         path,
-        _located(model, os.fspath(path), external),
+        located(model, os.fspath(path), external),
         external_data=external_data,
         size_threshold_bytes=size_threshold_bytes,
         external=external,
@@ -101,7 +101,7 @@ def save_proto(
     )
 
 
-def _located(model: onnx.ModelProto, path: str, external: External) -> onnx.ModelProto:
+def located(model: onnx.ModelProto, path: str, external: External) -> onnx.ModelProto:
     """Return the model with a stamp on every external tensor; unlocated data lie beside ``path``."""
     if external == "keep" or not any(map(_lacks_stamp, tensors.all_tensors(model))):
         return model

@@ -26,12 +26,10 @@ from tests.files.processes import Child, in_child, needs_fork
 MEGABYTE = 1 << 20
 
 
-def large(folder: Path, external: bool) -> Callable[[], object]:
-    """Return what saves 2 MB over the pair in a folder, inside or beside the model."""
+def large(folder: Path, external: bool, size: int = 2 * MEGABYTE) -> Callable[[], object]:
+    """Return what saves so many bytes over the pair in a folder, inside or beside the model."""
     model = model_with(weights(), weights("v", 2))
-    model.graph.initializer.add(
-        name="large", data_type=TensorProto.UINT8, dims=[2 * MEGABYTE], raw_data=bytes(2 * MEGABYTE)
-    )
+    model.graph.initializer.add(name="large", data_type=TensorProto.UINT8, dims=[size], raw_data=bytes(size))
     return lambda: save_proto(model, folder / "m.onnx", external_data="large.bin" if external else None)
 
 
@@ -118,8 +116,9 @@ def test_a_limit_to_memory(quick_path: Path, external: bool, nightly: bool) -> N
     for number in range(50 if nightly else 10):
         folder = quick_path / str(number)
         old_pair(folder)
-        save = large(folder, external)
-        more = number * 8 * MEGABYTE // (50 if nightly else 10)
+        # so large a piece is never taken from memory that was freed before
+        save = large(folder, external, 40 * MEGABYTE)
+        more = number * 200 * MEGABYTE // (50 if nightly else 10)
         ended = in_child(lambda more=more, save=save: limited(more, save))
         assert ended.signal == 0
         if ended.text:
