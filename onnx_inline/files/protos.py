@@ -10,6 +10,7 @@ from onnx import TensorProto
 from onnx_inline.files import tensors
 from onnx_inline.files.locations import Folder
 from onnx_inline.files.plan import External
+from onnx_inline.files.publish import errors_about
 from onnx_inline.files.skeleton import read_skeleton, stamp_external
 from onnx_inline.files.sources import STAMP_KEY, read_stamp
 from onnx_inline.files.writer import WriteReport, write_model
@@ -90,10 +91,12 @@ def save_proto(
         >>> report.data_size
         8
     """
-    require_bound(model)
+    with errors_about(os.fspath(path), []):
+        require_bound(model)
+        model = located(model, os.fspath(path), external)
     return write_model(
         path,
-        located(model, os.fspath(path), external),
+        model,
         external_data=external_data,
         size_threshold_bytes=size_threshold_bytes,
         external=external,

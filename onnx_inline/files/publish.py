@@ -362,8 +362,9 @@ def write_error(error: BaseException, path: str, need: int) -> WriteError:
         errno.EROFS: "save to a disk that can be written to",
     }
     fallback = "raise the memory limit" if isinstance(error, MemoryError) else "save elsewhere, or try again"
+    needs = f" ({need} bytes are needed)" if need else ""
     return WriteError(
-        f"cannot be written, {reason} ({need} bytes are needed); what was there before is untouched",
+        f"cannot be written, {reason}{needs}; what was there before is untouched",
         path=path,
         errno=number,
         hint=hints.get(number, fallback) if number else fallback,

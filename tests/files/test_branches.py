@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -162,6 +163,14 @@ def test_streams_are_refused_what_needs_a_file(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(writer.sys, "stdout", stream)
         copy_model("-", read_skeleton(path))
     assert (tmp_path / "stream").read_bytes() == path.read_bytes()
+
+
+def test_standard_input_is_read_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, model_with(weights()))
+    with path.open("rb") as file:
+        monkeypatch.setattr(skeleton.sys, "stdin", SimpleNamespace(buffer=file))
+        save_proto(load_proto("-"), tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx").read_bytes() == path.read_bytes()
 
 
 def test_the_data_of_attributes_of_another_library_are_kept_by_name(tmp_path: Path) -> None:
