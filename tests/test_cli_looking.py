@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
 import pytest
-from cli_helpers import evil_model, model, run, saved
+from cli_helpers import environment, evil_model, model, run, saved
 
 from onnx_inline.cli import main
 from onnx_inline.targets import list_targets
@@ -125,3 +128,19 @@ def test_every_pass_of_the_list_is_described_by_itself_and_not_by_its_base_class
 def test_a_quiet_check_answers_by_its_exit_code_alone(tmp_path: Path) -> None:
     outcome = run("check", saved(tmp_path, model(UNTRAINABLE)), "-q")
     assert (outcome.code, outcome.out, outcome.err) == (1, "", "")
+
+
+def test_a_list_that_does_not_fit_on_the_terminal_is_printed_whole_as_paragraphs() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "onnx_inline", "targets"],
+        stdout=theirs,
+        env=environment(COLUMNS="60", TERM="xterm", NO_COLOR="1"),
+    )
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode().replace("\r\n", "\n")
+    os.close(ours)
+    assert done.returncode == 0
+    assert "onnx-ad\n  reader: onnx-ad" in shown
+    assert "summary: ONNX in tinygrad" in shown

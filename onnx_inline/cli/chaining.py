@@ -142,4 +142,4 @@ def passes_command(json: bool, report: str | None) -> None:
 
     entries = list(known_passes().values())
     if not print_json("passes", lambda: {"passes": [pass_dict(entry) for entry in entries]}, json, report):
-        settings().result(passes_table(entries))
+        settings().listing(passes_table(entries))

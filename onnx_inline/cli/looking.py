@@ -111,7 +111,7 @@ def doctor_command(json: bool, report: str | None) -> int:
     parts = examine()
     if not print_json("doctor", lambda: parts_dict(parts), json, report):
         settings().say(version_line())
-        settings().result(parts_table(parts))
+        settings().listing(parts_table(parts))
     return int(any(part.required and part.fault for part in parts))
 
 
@@ -129,6 +129,6 @@ def targets_command(name: str | None, json: bool, report: str | None) -> None:
     found = [load_target(each) for each in ([name] if name else list_targets())]
     if print_json("targets", lambda: {"targets": [target_dict(target) for target in found]}, json, report):
         return
-    settings().result(targets_table(found))
+    settings().listing(targets_table(found))
     if name:
         settings().say(operators_text(found[0]))

@@ -53,7 +53,7 @@ def check_command(
     if not print_json("check", lambda: {"model": model, **found.to_dict()}, json, report):
         settings().say(answer(found))
         if found.findings and not settings().quiet:
-            settings().result(findings_table(found))
+            settings().listing(findings_table(found))
     return int(not found.ok)
 
 

@@ -14,6 +14,7 @@ from onnx_inline.reports.text import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 #: The width of what is piped: no cell is cut or wrapped.
 UNLIMITED_WIDTH = 10_000
@@ -83,6 +84,14 @@ class Settings:
     def result(self, renderable: RenderableType) -> None:
         """Print a table or tree that *is* the answer on stdout."""
         self.console(sys.stdout).print(renderable)
+
+    def listing(self, table: Table) -> None:
+        """Print a table that *is* the answer; where it does not fit on the terminal, a paragraph a row."""
+        from onnx_inline.reports.console import paragraphs
+
+        console = self.console(sys.stdout)
+        wanted = console.measure(table, options=console.options.update(max_width=UNLIMITED_WIDTH)).maximum
+        console.print(table if wanted <= console.width else paragraphs(table))
 
 
 def settings() -> Settings:
