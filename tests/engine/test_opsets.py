@@ -119,7 +119,12 @@ def test_what_no_converter_can_do_names_function_operator_and_both_versions() ->
 @pytest.mark.parametrize(
     ("version", "target", "body", "why"),
     [
-        (22, 18, "r = AveragePool <kernel_shape = [2, 2], dilations = [2, 2]> (v)", "no attribute dilations|No Adapter"),
+        (
+            22,
+            18,
+            "r = AveragePool <kernel_shape = [2, 2], dilations = [2, 2]> (v)",
+            "no attribute dilations|No Adapter",
+        ),
         (19, 18, 'r = Pad <mode = "wrap"> (v, p)', "mode 'wrap' came with version 19"),
         (18, 16, 'r = ScatterND <reduction = "max"> (v, p, v)', "reduction 'max' came with version 18"),
         (13, 12, "r = Softmax <axis = 1> (v)", "flattened axes"),
