@@ -89,7 +89,7 @@ class Subgraph:
     """A graph in an attribute; its slots belong to the numbering of the body around it.
 
     ``initializers`` are pairs of slot and tensor, ``typed`` pairs of slot and value_info entry,
-    ``quantized`` triples of slot, annotation, and the slots that the annotation names.
+    ``quantized`` triples of slot, annotation, and the slots that the annotation names, None if absent.
     """
 
     inputs: tuple[Slot, ...]
@@ -97,7 +97,7 @@ class Subgraph:
     nodes: list[Node]
     initializers: tuple[tuple[Slot, Any], ...]
     typed: tuple[tuple[Slot, Any], ...]
-    quantized: tuple[tuple[Slot, Any, Mapping[str, Slot]], ...]
+    quantized: tuple[tuple[Slot, Any, Mapping[str, Slot | None]], ...]
     source: Any
 
     def defined(self) -> Iterator[Slot]:
@@ -109,6 +109,12 @@ class Subgraph:
             yield from (slot for slot in node.outputs if slot is not None)
             for graph in node.subgraphs():
                 yield from graph.defined()
+
+    def returned(self) -> Iterator[Slot]:
+        """Yield what the graph reads besides its nodes: its outputs, and what annotations name."""
+        yield from self.outputs
+        for _, _, named in self.quantized:
+            yield from (slot for slot in named.values() if slot is not None)
 
 
 @dataclass(slots=True)
@@ -175,7 +181,7 @@ def reads(node: Node) -> Iterator[Slot]:
     for graph in node.subgraphs():
         for inner in graph.nodes:
             yield from reads(inner)
-        yield from graph.outputs
+        yield from graph.returned()
 
 
 def captures(graphs: Iterable[Subgraph]) -> tuple[Slot, ...]:
@@ -184,7 +190,7 @@ def captures(graphs: Iterable[Subgraph]) -> tuple[Slot, ...]:
     for graph in graphs:
         own = set(graph.defined())
         inner = [slot for node in graph.nodes for slot in reads(node)]
-        found.update(dict.fromkeys(slot for slot in [*inner, *graph.outputs] if slot not in own))
+        found.update(dict.fromkeys(slot for slot in [*inner, *graph.returned()] if slot not in own))
     return tuple(found)
 
 
@@ -220,7 +226,7 @@ def renumbered_graph(graph: Subgraph, slots: Mapping[Slot, Slot | None], **chang
         # What is said of values may be there longer than what made them.
         typed=tuple((known(s), entry) for s, entry in graph.typed if s in slots),
         quantized=tuple(
-            (known(s), entry, {name: known(t) for name, t in named.items() if t in slots})
+            (known(s), entry, {n: None if t is None else slots.get(t) for n, t in named.items()})
             for s, entry, named in graph.quantized
             if s in slots
         ),

@@ -207,7 +207,7 @@ class _Flattening:
             initializers=initializers,
             typed=tuple((slots[slot], entry) for slot, entry in graph.typed if slot in slots),
             quantized=tuple(
-                (slots[slot], entry, {name: slots[s] for name, s in named.items() if s in slots})
+                (slots[slot], entry, {n: None if s is None else slots.get(s) for n, s in named.items()})
                 for slot, entry, named in graph.quantized
                 if slot in slots
             ),
@@ -283,7 +283,8 @@ class _Copy(NamedTuple):
             initializers=tuple((slots[s], tensor) for s, tensor in graph.initializers),
             typed=tuple((slots[s], entry) for s, entry in graph.typed),
             quantized=tuple(
-                (slots[s], e, {n: slots[t] for n, t in named.items()}) for s, e, named in graph.quantized
+                (slots[s], e, {n: None if t is None else slots[t] for n, t in named.items()})
+                for s, e, named in graph.quantized
             ),
         )
 

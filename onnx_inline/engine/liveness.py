@@ -26,7 +26,7 @@ def _with_live_graphs(node: Node, needed: set[Slot], is_pure: Callable[[Node], b
         return node
 
     def live_graph(graph: Subgraph) -> Subgraph:
-        needed.update(graph.outputs)
+        needed.update(graph.returned())
         return replace(graph, nodes=live_nodes(graph.nodes, needed, is_pure))
 
     return replace(

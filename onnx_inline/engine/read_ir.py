@@ -55,7 +55,7 @@ class BodyReader:
     ) -> None:
         self._where, self._imports, self._function, self._free = where, imports, function, free
         self._sure = sure
-        self._depth = 0
+        self._scopes: list[dict[str, Slot]] = [{}]
         self._slots: dict[ir.Value, Slot] = {}
         self.labels: list[str] = []
         self.values: list[ir.Value] = []
@@ -68,7 +68,7 @@ class BodyReader:
         """Return a new slot for a value."""
         if value in self._slots:
             raise self.error(f"value {value.name!r} is defined twice; rename one of the definitions")
-        self._slots[value] = slot = len(self.labels)
+        self._slots[value] = self._scopes[-1][value.name or ""] = slot = len(self.labels)
         self.labels.append(value.name or "value")
         self.values.append(value)
         return slot
@@ -117,9 +117,9 @@ class BodyReader:
 
     def graph(self, graph: ir.Graph) -> Subgraph:
         """Read a subgraph."""
-        self._depth += 1
-        if self._depth > DEEPEST:
+        if len(self._scopes) > DEEPEST:
             raise self.error(TOO_DEEP)
+        self._scopes.append({})
         inputs = tuple(self.define(value) for value in graph.inputs)
         initializers = [
             # An input with an initializer of its name has a default value: one value, not two.
@@ -130,14 +130,16 @@ class BodyReader:
         outputs = tuple(self.use(value, f"graph {graph.name!r}") for value in graph.outputs)
         own = {value.name: self._slots[value] for value in _made_in(graph)}
         self._refuse_foreign_outputs(graph)
-        self._depth -= 1
+        made = tuple(own.values())
+        quantized = tuple(self._annotated(slot) for slot in made if self._quantization(slot))
+        self._scopes.pop()
         return Subgraph(
             inputs=inputs,
             outputs=outputs,
             nodes=nodes,
             initializers=tuple(initializers),
-            typed=tuple((slot, self.values[slot]) for slot in own.values()),
-            quantized=tuple(self._annotated(slot, own) for slot in own.values() if self._quantization(slot)),
+            typed=tuple((slot, self.values[slot]) for slot in made),
+            quantized=quantized,
             source=graph,
         )
 
@@ -155,9 +157,11 @@ class BodyReader:
         found: Mapping[str, str] = value.meta.get(QUANTIZATION) or {}
         return found
 
-    def _annotated(self, slot: Slot, own: Mapping[str | None, Slot]) -> tuple[Slot, Any, dict[str, Slot]]:
+    def _annotated(self, slot: Slot) -> tuple[Slot, Any, dict[str, Slot]]:
+        # An annotation names values, which may be in any graph around.
         annotation = self._quantization(slot)
-        return slot, annotation, {name: own[name] for name in annotation.values() if name in own}
+        known = {name: found for scope in self._scopes for name, found in scope.items()}
+        return slot, annotation, {name: known[name] for name in annotation.values() if name in known}
 
 
 def _made_in(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -80,15 +80,21 @@ class BodyReader:
 
     def use(self, name: str, reader: str) -> Slot:
         """Return the slot that a name means where it is read."""
+        slot = self.known(name)
+        if slot is not None:
+            return slot
+        if self._free is None:
+            raise self.error(f"{reader} reads {name!r}, which nothing defines before it")
+        self._free[name] = slot = len(self.labels)
+        self.labels.append(name)
+        return slot
+
+    def known(self, name: str) -> Slot | None:
+        """Return the slot that a name means here, if it has one."""
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        if self._free is None:
-            raise self.error(f"{reader} reads {name!r}, which nothing defines before it")
-        if name not in self._free:
-            self._free[name] = len(self.labels)
-            self.labels.append(name)
-        return self._free[name]
+        return None if self._free is None else self._free.get(name)
 
     def nodes(self, nodes: Iterable[onnx.NodeProto]) -> list[Node]:
         """Read nodes in order, defining their outputs in the innermost scope."""
@@ -171,9 +177,9 @@ class BodyReader:
         )
 
     def _annotation(self, annotation: onnx.TensorAnnotation) -> tuple[Slot, Any, dict[str, Slot]]:
-        own = self._scopes[-1]
-        named = {e.value: own[e.value] for e in annotation.quant_parameter_tensor_names if e.value in own}
-        return own[annotation.tensor_name], annotation, named
+        names = [entry.value for entry in annotation.quant_parameter_tensor_names]
+        named = {name: slot for name in names if (slot := self.known(name)) is not None}
+        return self._scopes[-1][annotation.tensor_name], annotation, named
 
 
 def read_function(function: onnx.FunctionProto) -> Signature:

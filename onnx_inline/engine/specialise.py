@@ -252,7 +252,11 @@ class _Specialisation:
             raise self._error(
                 f"input {self._body.labels[absent]!r} is not given, but a graph in the body returns it"
             )
-        return replace(graph, nodes=nodes)
+        quantized = tuple(
+            (slot, entry, {name: None if s in self._absent else s for name, s in named.items()})
+            for slot, entry, named in graph.quantized
+        )
+        return replace(graph, nodes=nodes, quantized=quantized)
 
     # ------------------------------------------------------------- attributes
 

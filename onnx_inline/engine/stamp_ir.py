@@ -168,8 +168,10 @@ class _Stamp:
         for slot, value in graph.typed:
             copy_annotations(value, slots[slot])
         for slot, annotation, named in graph.quantized:
-            renamed = {key: slots[named[n]].name if n in named else n for key, n in annotation.items()}
-            slots[slot].meta[QUANTIZATION] = renamed
+            present = {key: named.get(n, n) for key, n in annotation.items() if named.get(n, n) is not None}
+            slots[slot].meta[QUANTIZATION] = {
+                key: value if isinstance(value, str) else slots[value].name for key, value in present.items()
+            }
         for slot, value in graph.initializers:
             slots[slot].const_value = value.const_value
         made = ir.Graph(

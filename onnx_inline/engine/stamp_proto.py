@@ -311,16 +311,20 @@ class _Renderer:
         sparse.raw(self._stamper.without(tensor, "values"))
         piece.message(b"\x7a", sparse)
 
-    def _quantized(self, slot: Slot, annotation: onnx.TensorAnnotation, named: Mapping[str, Slot]) -> Piece:
+    def _quantized(
+        self, slot: Slot, annotation: onnx.TensorAnnotation, named: Mapping[str, Slot | None]
+    ) -> Piece:
         piece = Piece(self._lengths)
         piece.name(b"\x0a", self._holes[slot])
         piece.raw(self._stamper.without(annotation, "tensor_name", "quant_parameter_tensor_names"))
         for entry in annotation.quant_parameter_tensor_names:
             pair = Piece(self._lengths)
             pair.raw(length_delimited(b"\x0a", entry.key.encode()))
-            if entry.value in named:
-                pair.name(b"\x12", self._holes[named[entry.value]])
-            else:
+            if entry.value not in named:
                 pair.raw(length_delimited(b"\x12", entry.value.encode()))
+            elif (value := named[entry.value]) is not None:
+                pair.name(b"\x12", self._holes[value])
+            else:
+                continue
             piece.message(b"\x12", pair)
         return piece

@@ -160,6 +160,26 @@ def test_quantization_annotations_follow_their_values() -> None:
         assert moved.quant_parameter_tensor_names[0].value == "site/inner/k"
 
 
+def test_quantization_annotations_may_name_values_around_their_graph() -> None:
+    model = parsed(
+        f"""
+        {MAIN} (float[2] x, float zero, bool c) => (float[2] y) {{ y = l.f (x, zero, c) }}
+        {F} f (v, point, c, low) => (r) {{ scale = Constant <value_float: float = 0.5> () r = If (c)
+        <then_branch = t () => (p) {{ zero = Exp (v) p = Neg (zero) }},
+        else_branch = e () => (q) {{ q = Abs (v) }}> }}
+        """
+    )
+    annotation = model.functions[0].node[1].attribute[0].g.quantization_annotation.add(tensor_name="zero")
+    for key, value in (("SCALE_TENSOR", "scale"), ("ZERO_POINT_TENSOR", "point"), ("MIN", "low")):
+        annotation.quant_parameter_tensor_names.add(key=key, value=value)
+    for flat in both(model):
+        assert [node.op_type for node in flat.graph.node] == ["Constant", "If"]
+        (moved,) = flat.graph.node[1].attribute[0].g.quantization_annotation
+        assert moved.tensor_name == "f/zero"
+        named = {entry.key: entry.value for entry in moved.quant_parameter_tensor_names}
+        assert named == {"SCALE_TENSOR": "f/scale", "ZERO_POINT_TENSOR": "zero"}  # "low" is not given
+
+
 def test_sharding_follows_the_values_that_it_names() -> None:
     model = two_levels()
     model.ir_version = 11  # the first with sharding
