@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_inline.engine.body import Attribute, Body, Graphs, Node, Plain, Reference, Signature, Slot, Subgraph
-from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP, agreed_imports
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -29,7 +29,9 @@ def function_id(function: ir.Function) -> OperatorId:
 
 def imports_of(owner: ir.Model | ir.Function) -> dict[str, int]:
     """Return the opset imports by normalized domain."""
-    return {normalized_domain(domain): version for domain, version in owner.opset_imports.items()}
+    function = str(function_id(owner)) if isinstance(owner, ir.Function) else None
+    where = f"function {function}" if function else "the model"
+    return agreed_imports(owner.opset_imports.items(), where, function)
 
 
 def absent(output: ir.Value) -> bool:

@@ -19,7 +19,7 @@ from onnx_inline.engine.body import (
     Slot,
     Subgraph,
 )
-from onnx_inline.engine.survey import DEEPEST, TOO_DEEP
+from onnx_inline.engine.survey import DEEPEST, TOO_DEEP, agreed_imports
 from onnx_inline.errors import InvalidModelError
 from onnx_inline.identifiers import OperatorId, normalized_domain
 
@@ -36,7 +36,9 @@ def function_id(function: onnx.FunctionProto) -> OperatorId:
 
 def imports_of(owner: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     """Return the opset imports by normalized domain."""
-    return {normalized_domain(entry.domain): entry.version for entry in owner.opset_import}
+    function = str(function_id(owner)) if isinstance(owner, onnx.FunctionProto) else None
+    where = f"function {function}" if function else "the model"
+    return agreed_imports(((entry.domain, entry.version) for entry in owner.opset_import), where, function)
 
 
 def node_metadata(node: onnx.NodeProto) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from onnx_inline.errors import InvalidModelError
-from onnx_inline.identifiers import OperatorId
+from onnx_inline.identifiers import OperatorId, normalized_domain
 
 #: Graphs nested deeper cannot even be copied: protobuf stops at 100 levels, and a graph takes three.
 DEEPEST = 32
@@ -66,6 +66,24 @@ class Survey:
     def error(self, message: str) -> InvalidModelError:
         """Return an error about what is being looked over."""
         return InvalidModelError(f"{self.where}: {message}")
+
+
+def agreed_imports(imports: Iterable[tuple[str, int]], where: str, function: str | None) -> dict[str, int]:
+    """Return opset imports by normalized domain.
+
+    Raises:
+        InvalidModelError: a domain is imported in two versions, perhaps once as '' and once as 'ai.onnx'.
+    """
+    found: dict[str, int] = {}
+    for domain, version in imports:
+        known = found.setdefault(normalized_domain(domain), version)
+        if known != version:
+            raise InvalidModelError(
+                f"{where}: domain {domain or 'ai.onnx'!r} is imported in versions {known} and {version}; "
+                "remove one of the imports",
+                function=function,
+            )
+    return found
 
 
 def defined_twice(identifier: OperatorId) -> InvalidModelError:

@@ -156,3 +156,16 @@ def test_a_node_that_the_native_converter_could_crash_on_is_refused(body: str) -
         <domain: "l", opset_import: ["" : 10]> f (v, p) => (r) {{ {body} }}
         """
     assert refused(model).startswith("OpsetConflictError: cannot inline l::f: operator ")
+
+
+def test_two_versions_of_one_domain_are_refused() -> None:
+    text = """
+        <ir_version: 10, opset_import: ["" : 18, "l" : 1]> main (float[2] x) => (float[2] y) { y = l.f (x) }
+        <domain: "l", opset_import: ["" : 18]> f (v) => (r) { r = Exp (v) }
+    """
+    for where, imports in (("the model", '["" : 18, "l"'), ("function l::f", '["" : 18]')):
+        said = refused(text.replace(imports, imports.replace('"" : 18', '"" : 18, "ai.onnx" : 11')))
+        assert said == (
+            f"InvalidModelError: {where}: domain 'ai.onnx' is imported in versions 18 and 11; "
+            "remove one of the imports"
+        )
