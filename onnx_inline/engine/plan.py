@@ -12,11 +12,11 @@ from onnx_inline.engine.flatten import Flattener, Template
 from onnx_inline.engine.form import Form
 from onnx_inline.engine.options import Options
 from onnx_inline.engine.report import InlineReport, LeftCalls
-from onnx_inline.engine.resolve import Resolution, Resolver
+from onnx_inline.engine.resolve import ALWAYS_PLANNED, Resolution, Resolver
 from onnx_inline.engine.selection import Selection
 from onnx_inline.engine.specialise import Specialiser
 from onnx_inline.engine.survey import DEEPEST, TOO_DEEP, Survey
-from onnx_inline.errors import FunctionCycleError, InvalidModelError
+from onnx_inline.errors import FunctionCycleError, InvalidModelError, ModelTooLargeError
 from onnx_inline.identifiers import OperatorId
 
 Gone = frozenset[OperatorId]
@@ -134,7 +134,7 @@ class _Planning:
     """The making of a plan once it is clear which functions go."""
 
     def __init__(self, view: View, resolution: Resolution, max_nodes: int) -> None:
-        self._view, self._resolution = view, resolution
+        self._view, self._resolution, self._max_nodes = view, resolution, max_nodes
         kept = [identifier for identifier in view.functions if identifier not in resolution.wanted]
         self._owners: list[OperatorId | None] = [None, *kept]
         targets = [self._target(owner) for owner in self._owners]
@@ -144,15 +144,32 @@ class _Planning:
             frozenset(view.functions),
             resolution.pure,
             targets,
-            most_handed=min(max_nodes, HANDED_ON * (1000 + view.main.operators.total() + resolution.nodes)),
+            most_handed=min(
+                max(max_nodes, ALWAYS_PLANNED),
+                HANDED_ON * (1000 + view.main.operators.total() + resolution.nodes),
+            ),
         )
 
     def plan(self) -> Plan:
         """Return the plan."""
         sites = self._sites()
+        self._refuse_too_many(sites)
         imports = self._imports(sites)
         report = self._report(sites, imports[None])
         return Plan(self._resolution, self._owners, sites, imports, report)
+
+    def _refuse_too_many(self, sites: Mapping[OperatorId | None, Sequence[PlannedSite]]) -> None:
+        stamped = sum(len(site.template.labels) for found in sites.values() for site in found)
+        nodes = self._staying(sites) + stamped
+        if nodes > self._max_nodes and self._resolution.functions:
+            functions = self._resolution.multipliers
+            raise ModelTooLargeError(nodes=nodes, limit=self._max_nodes, functions=functions)
+
+    def _staying(self, sites: Mapping[OperatorId | None, Sequence[PlannedSite]]) -> int:
+        """Return how many nodes of the model's graphs stay where they are; graphs that calls hand on move."""
+        gone = self._resolution.wanted
+        staying = sum(count for op, count in self._view.main.operators.items() if op not in gone)
+        return staying - sum(op not in gone for site in sites[None] for op in site.graphs)
 
     def _sites(self) -> dict[OperatorId | None, list[PlannedSite]]:
         flattener = Flattener(self._specialiser)
@@ -243,12 +260,10 @@ class _Planning:
         stamps = Counter(id(site.template) for found in sites.values() for site in found)
         for key, count in stamps.items():
             calls.update({function: n * count for function, n in templates[key].calls.items()})
-        staying = sum(count for op, count in main.items() if op not in gone)
-        staying -= sum(op not in gone for site in sites[None] for op in site.graphs)
         return InlineReport(
             calls={str(function): calls[function] for function in sorted(calls)},
             nodes_before=main.total(),
-            nodes_after=staying + sum(len(site.template.labels) for site in sites[None]),
+            nodes_after=self._staying(sites) + sum(len(site.template.labels) for site in sites[None]),
             functions_before=len(self._view.functions),
             removed=tuple(str(f) for f in self._view.functions if f in gone),
             left=tuple(self._left(main)),

@@ -17,6 +17,10 @@ from onnx_inline.identifiers import OperatorId
 #: Graphs nested deeper than this cannot be read back: protobuf stops at 100 levels, and a graph takes three.
 DEEPEST_GRAPH = 30
 
+#: A result of up to this many nodes is planned even if fewer are allowed: then the number refused is exact,
+#: what conversions and graph attributes add included.
+ALWAYS_PLANNED = 100_000
+
 Calls = Counter[OperatorId]
 
 
@@ -34,7 +38,8 @@ class Resolution:
     """What is going to happen.
 
     ``functions`` are the functions that go and are reached; ``wanted`` also those that nothing calls;
-    ``left`` says why a chosen function is left; ``nodes`` is the number of nodes that expansion adds.
+    ``left`` says why a chosen function is left; ``nodes`` is the number of nodes that expansion adds, before
+    conversions; ``multipliers`` are the functions that make it large.
     """
 
     functions: Mapping[OperatorId, Signature]
@@ -42,6 +47,7 @@ class Resolution:
     pure: frozenset[OperatorId]
     left: Mapping[OperatorId, str]
     nodes: int
+    multipliers: tuple[str, ...]
 
 
 @dataclass
@@ -79,8 +85,8 @@ class Resolver:
         order = _order(functions)
         pure = self._pure(order, functions)
         facts = {f: self._facts(functions[f], wanted, pure) for f in order}
-        added = self._size(order, facts, roots, max_nodes)
-        return Resolution(functions, wanted, pure, left, added)
+        added, multipliers = self._size(order, facts, roots, max_nodes)
+        return Resolution(functions, wanted, pure, left, added, multipliers)
 
     def signature(self, function: OperatorId) -> Signature:
         """Return a function's signature, read once."""
@@ -131,8 +137,8 @@ class Resolver:
 
     def _size(
         self, order: list[OperatorId], facts: Mapping[OperatorId, Facts], roots: Calls, max_nodes: int
-    ) -> int:
-        """Return how many nodes expansion adds; refuse too many of them, and graphs nested too deep."""
+    ) -> tuple[int, tuple[str, ...]]:
+        """Return how many nodes expansion adds, and what multiplies them; refuse too many or too deep ones."""
         size: dict[OperatorId, int] = {}
         depth: dict[OperatorId, int] = {}
         for function in order:
@@ -141,9 +147,9 @@ class Resolver:
             depth[function] = max(d + (depth[callee] if callee else 0) for callee, d in fact.depth.items())
         added = sum(size[function] * n for function, n in roots.items())
         staying = self.existing - sum(self.roots[function] for function in order)
-        if staying + added > max_nodes:
-            functions = _multipliers(order, facts, size)
-            raise ModelTooLargeError(nodes=staying + added, limit=max_nodes, functions=functions)
+        multipliers = _multipliers(order, facts, size)
+        if staying + added > max(max_nodes, ALWAYS_PLANNED):
+            raise ModelTooLargeError(nodes=staying + added, limit=max_nodes, functions=multipliers)
         deepest = max(roots, key=lambda function: depth[function], default=None)
         if deepest is not None and self.depth + depth[deepest] > DEEPEST_GRAPH:
             raise InvalidModelError(
@@ -151,7 +157,7 @@ class Resolver:
                 f"and a file can be read only to {DEEPEST_GRAPH}; keep a function on the way down",
                 function=str(deepest),
             )
-        return added
+        return added, multipliers
 
 
 def _order(functions: Mapping[OperatorId, Signature]) -> list[OperatorId]:
@@ -189,7 +195,7 @@ def _depths(
 
 def _multipliers(
     order: list[OperatorId], facts: Mapping[OperatorId, Facts], size: Mapping[OperatorId, int]
-) -> list[str]:
+) -> tuple[str, ...]:
     """Return up to five functions that call others more than once, the largest first."""
     several = [function for function in order if facts[function].calls.total() > 1] or order
-    return [str(function) for function in sorted(several, key=lambda f: -size[f])[:5]]
+    return tuple(str(function) for function in sorted(several, key=lambda f: -size[f])[:5])
