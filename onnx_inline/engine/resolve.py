@@ -138,7 +138,7 @@ class Resolver:
     def _size(
         self, order: list[OperatorId], facts: Mapping[OperatorId, Facts], roots: Calls, max_nodes: int
     ) -> tuple[int, tuple[str, ...]]:
-        """Return how many nodes expansion adds, and what multiplies them; refuse too many or too deep ones."""
+        """Return how many nodes expansion adds, and what multiplies them; refuse too many or too deep."""
         size: dict[OperatorId, int] = {}
         depth: dict[OperatorId, int] = {}
         for function in order:
