@@ -141,10 +141,13 @@ class ProtoView:
         for graph in _training_graphs(model):
             self.main.add(_surveyed_graph(f"training graph {graph.name!r}", graph))
         self._surveys: dict[OperatorId, Survey] = {}
+        self._imports: dict[OperatorId | None, dict[str, int]] = {}
 
     def imports(self, owner: OperatorId | None) -> dict[str, int]:
-        """Return the opset imports of the model or of a function."""
-        return imports_of(self._model if owner is None else self.functions[owner])
+        """Return the opset imports of the model or of a function, found once: every call asks for them."""
+        if owner not in self._imports:
+            self._imports[owner] = imports_of(self._model if owner is None else self.functions[owner])
+        return self._imports[owner]
 
     def survey(self, owner: OperatorId) -> Survey:
         """Return what is in a function, found once."""

@@ -77,6 +77,9 @@ NODES_PER_BLOCK = 58
 def transformer(blocks: int, width: int = 8) -> onnx.ModelProto:
     """Return a model of ``blocks`` transformer blocks; 12 * width**2 + 13 * width weights each."""
     functions = onnx.parser.parse_model(FUNCTIONS).functions
+    for function in functions:
+        for node in function.node:
+            node.name = node.name or f"{node.op_type}_{node.output[0]}"
     parameters = functions[-1].input[1:]
     random = np.random.default_rng(0)
     nodes, initializers, previous = [], [], "x"
