@@ -1,4 +1,4 @@
-"""The page about training says what works."""
+"""The pages that use torch say what works."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "how-to" / "train.md"
 
 
-def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+@pytest.mark.parametrize(("name", "count"), [("train", 4), ("pipelines", 2)])
+def test_the_code_of_the_page_runs(name: str, count: int, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == count
     script = tmp_path / "page.py"
     script.write_text(
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n" + "\n".join(blocks), encoding="utf-8"
