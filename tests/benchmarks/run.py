@@ -29,6 +29,8 @@ import onnx
 import onnx.inliner
 from workload import NODES_PER_BLOCK
 
+#: a copy that is on the disk when it returns, as ours is; the first one is removed so as not to be overwritten
+COPY_AND_SYNC = "rm -f copy.onnx; cp large.onnx copy.onnx && sync copy.onnx"
 COMMAND = [sys.executable, "-m", "onnx_inline"]
 
 
@@ -85,9 +87,10 @@ def inline_command(source: str, target: str) -> list[str]:
 def large_file(folder: Path, blocks: int, width: int) -> list[Row]:
     make(folder, "large.onnx", blocks, width)
     size = (folder / "large.onnx").stat().st_size / 1e9
-    copies, ours, peak = [], [], 0.0
+    copies, durable, ours, peak = [], [], [], 0.0
     for _ in range(5):  # by turns, so that both meet the same disk
         copies.append(process(["cp", "large.onnx", "copy.onnx"], folder, 1)[0])
+        durable.append(process(["sh", "-c", COPY_AND_SYNC], folder, 1)[0])
         seconds, memory = process(inline_command("large.onnx", "flat.onnx"), folder, 1)
         ours.append(seconds)
         peak = max(peak, memory)
@@ -98,8 +101,8 @@ def large_file(folder: Path, blocks: int, width: int) -> list[Row]:
         Row(
             f"command line, {size:.2f} GB of weights inside",
             f"{min(ours):.2f} s, {peak:.0f} MB",
-            f"`cp` {min(copies):.2f} s",
-            "<= 1.5 x, <= 250 MB",
+            f"`cp` {min(copies):.2f} s, `cp` and `sync` {min(durable):.2f} s",
+            "<= 1.5 x `cp`, <= 250 MB",
             ratio <= 1.5 and peak <= 250,
         )
     ]
