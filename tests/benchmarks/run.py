@@ -29,7 +29,7 @@ import onnx
 import onnx.inliner
 from workload import NODES_PER_BLOCK
 
-#: a copy that is on the disk when it returns, as ours is; the first one is removed so as not to be overwritten
+#: a copy that is on the disk when it returns, as ours is; the first one is removed, not overwritten
 COPY_AND_SYNC = "rm -f copy.onnx; cp large.onnx copy.onnx && sync copy.onnx"
 COMMAND = [sys.executable, "-m", "onnx_inline"]
 
