@@ -44,6 +44,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 #: What is run with all dependencies and versions of Python would take too long with these, which start many
 #: processes or try very many cases, and hardly depend on either.
 SLOW = (
+    # onnxruntime before 1.24, the last for Python 3.10, hardly ends on 25 branches nested in one another.
+    "engine/test_corpus.py",
     "properties/",
     "files/test_faults.py",
     "files/test_kill.py",
