@@ -118,7 +118,7 @@ def bisect(
         >>> import onnx.parser, onnx_inline
         >>> model = onnx.parser.parse_model('''
         ...     <ir_version: 10, opset_import: ["" : 18, "local" : 1]>
-        ...     main (float[2] x) => (float[2] y) { ["call"] a = local.f (x) y = local.g (a) }
+        ...     main (float[2] x) => (float[2] y) { a = local.f (x) y = local.g (a) }
         ...     <domain: "local", opset_import: ["" : 18]> f (a) => (b) { b = Abs (a) }
         ...     <domain: "local", opset_import: ["" : 18]> g (a) => (b) { b = Neg (a) }
         ... ''')
@@ -126,7 +126,7 @@ def bisect(
         ...     return all(node.op_type != "Abs" for node in model.graph)
         >>> report = onnx_inline.bisect(model, "topological-sort,inline-functions", has_no_abs)
         >>> report.index, report.site
-        (2, "node 'call' of local::f in the graph")
+        (2, "node that computes ['a'] of local::f in the graph")
     """
     original = _as_ir(model)
     chain = as_passes(passes)
